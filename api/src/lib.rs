@@ -1,0 +1,1 @@
+//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation.

@@ -1,0 +1,1 @@
+//! The Kubernetes API as a library: resources over a store, with watch.
