@@ -1,0 +1,43 @@
+//! What should run here: the pure merge of what every source wants.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::observed::PodUid;
+
+/// Where a pod comes from; the value of the annotation `kubernetes.io/config.source`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SourceKind {
+    /// A directory or file of manifests.
+    File,
+    /// A URL.
+    Http,
+    /// Pushed straight to this node.
+    Push,
+    /// The master.
+    Api,
+}
+
+impl SourceKind {
+    /// The word of the annotation.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::File => "file",
+            Self::Http => "http",
+            Self::Push => "push",
+            Self::Api => "api",
+        }
+    }
+}
+
+/// One pod that should run here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredPod {
+    /// Its identity.
+    pub uid: PodUid,
+    /// The pod: defaulted, valid, named for this node, with its UID and config annotations.
+    pub pod: Arc<Pod>,
+    /// Who wants it.
+    pub source: SourceKind,
+}

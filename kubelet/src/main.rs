@@ -1,0 +1,5 @@
+//! The `kubelet` command.
+
+fn main() -> std::process::ExitCode {
+    kubelet::cli::main()
+}
