@@ -1,0 +1,23 @@
+# Each target does all its own set-up through hack/setup.sh.
+.DEFAULT_GOAL := help
+.PHONY: help test check static
+
+# Everything but the tests of crate `tests` that need a Docker engine; tidy needs none.
+WITHOUT_ENGINE := not package(tests) or kind(lib) or binary(tidy)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+test: ## every test there is, on a real Docker engine
+	@hack/test.sh
+
+check: ## format, lints, docs, dependencies, unit tests; needs no engine
+	@hack/setup.sh check
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items --locked
+	@hack/deny.sh
+	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
+
+static: ## kubelet and master as static binaries that run in an image FROM scratch
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --workspace --bins --target $$(rustc --print host-tuple)

@@ -1,0 +1,219 @@
+#!/usr/bin/env bash
+# Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
+#
+#   hack/setup.sh demo       a Docker engine, the example image
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, the test runner
+#   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
+#   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
+#
+# An engine that answers, at DOCKER_HOST or at /var/run/docker.sock, is used as it is and never touched.
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=$ROOT/target/setup                 # programs taken out of Debian packages without installing them
+DEFAULT_ENDPOINT=unix:///var/run/docker.sock
+DOCKERD_LOG=/var/log/coracle-dockerd.log
+ENGINE_DEADLINE_SECONDS=90               # a cold dockerd on a busy two-core machine takes about ten
+NEXTEST_VERSION=0.9.143
+DENY_VERSION=0.20.2
+
+# Bump when the content of an image changes; images of another recipe are built again.
+BUSYBOX_RECIPE=1
+
+say() { echo "setup: $*"; }
+die() { echo "setup: $*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+SUDO=
+[ "$(id -u)" = 0 ] || ! have sudo || SUDO=sudo
+
+# --- Debian packages -------------------------------------------------------------------------------------
+
+APT_UPDATED=
+apt_update() {
+  [ -z "$APT_UPDATED" ] || return 0
+  have apt-get || die "$1 is missing and there is no apt-get here to get it with: install $1 by hand, then run this again"
+  [ "$(id -u)" = 0 ] || [ -n "$SUDO" ] || die "$1 is missing: run this as root or as a user who may use sudo, or ask someone to: apt-get install $1"
+  $SUDO apt-get update -qq >&2 || die "apt-get update failed, so $1 cannot be installed: see its message above, then run this again"
+  APT_UPDATED=yes
+}
+
+apt_install() {
+  apt_update "$1"
+  say "installing Debian's $*"
+  $SUDO env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null \
+    || die "apt-get install $* failed: see its message above"
+}
+
+# unpacked PACKAGE PROGRAM: the path of a program, from its Debian package if it is not on this machine.
+# The package is unpacked under target/setup, not installed, so that no service of it ever starts.
+unpacked() {
+  local package=$1 program=$2
+  if [ ! -x "$CACHE/$package/$program" ]; then
+    apt_update "$package"
+    say "unpacking Debian's $package into target/setup" >&2
+    rm -rf "${CACHE:?}/$package" && mkdir -p "$CACHE/$package"
+    (cd "$CACHE/$package" && apt-get download -qq "$package" >&2 && dpkg -x "$package"_*.deb . && rm -f ./*.deb) \
+      || die "Debian's $package could not be fetched: see the message above"
+  fi
+  echo "$CACHE/$package/$program"
+}
+
+# --- the engine ------------------------------------------------------------------------------------------
+
+# docker_at ENDPOINT ARGS: the docker command on that endpoint, as a user who may use it.
+docker_at() { local endpoint=$1; shift; $SUDO env DOCKER_HOST="$endpoint" docker "$@"; }
+
+# api ENDPOINT PATH CURL-ARGS: the engine's HTTP API, for machines that have an engine's socket but no docker command.
+api() {
+  local endpoint=$1 path=$2; shift 2
+  have curl || apt_install curl ca-certificates
+  case $endpoint in
+    unix://*) $SUDO curl -sS --fail --unix-socket "${endpoint#unix://}" "$@" "http://engine$path" ;;
+    tcp://*) curl -sS --fail "$@" "http://${endpoint#tcp://}$path" ;;
+    *) die "DOCKER_HOST=$endpoint needs the docker command: install docker.io or the docker CLI" ;;
+  esac
+}
+
+answers() {
+  case $1 in unix://*) [ -S "${1#unix://}" ] || return 1 ;; esac
+  if have docker; then
+    timeout 15 $SUDO env DOCKER_HOST="$1" docker version --format '{{.Server.Version}}' >/dev/null 2>&1
+  else
+    api "$1" /_ping --max-time 10 >/dev/null 2>&1
+  fi
+}
+
+# Sets ENDPOINT to the engine that answers; fails if none does.
+find_engine() {
+  local candidate
+  for candidate in ${DOCKER_HOST:+"$DOCKER_HOST"} "$DEFAULT_ENDPOINT"; do
+    if answers "$candidate"; then ENDPOINT=$candidate; return 0; fi
+  done
+  return 1
+}
+
+# True when a dockerd of this machine runs, even if it does not answer (yet).
+dockerd_runs() {
+  local pid
+  pid=$($SUDO cat /var/run/docker.pid 2>/dev/null) || return 1
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ]
+}
+
+start_engine() {
+  if [ -d /run/systemd/system ]; then
+    say "starting the docker service"
+    $SUDO systemctl start docker || die "systemd could not start Docker: see journalctl -u docker"
+    return
+  fi
+  if [ ! -e /sys/fs/cgroup/cgroup.controllers ] && [ ! -d /sys/fs/cgroup/memory ]; then
+    have cgroupfs-mount || apt_install cgroupfs-mount
+    $SUDO cgroupfs-mount || die "the control groups cannot be mounted here and Docker needs them: run in a machine or container that is allowed to"
+  fi
+  say "starting dockerd as a plain process, log in $DOCKERD_LOG"
+  # Every descriptor closed: the engine must not hold the setup lock or a caller's pipe for its whole life.
+  $SUDO sh -c "exec 9>&-; setsid dockerd >>$DOCKERD_LOG 2>&1 </dev/null &"
+}
+
+engine() {
+  if find_engine; then say "using the Docker engine at $ENDPOINT"; return; fi
+  [ -z "${DOCKER_HOST:-}" ] || say "no engine answers at DOCKER_HOST=$DOCKER_HOST; trying this machine's own"
+  have dockerd || [ -x /usr/sbin/dockerd ] || apt_install docker.io ca-certificates
+  dockerd_runs || find_engine || start_engine
+  local deadline=$((SECONDS + ENGINE_DEADLINE_SECONDS))
+  until find_engine; do
+    [ $SECONDS -lt $deadline ] || die "the Docker engine did not answer within $ENGINE_DEADLINE_SECONDS s$(why_engine_failed)"
+    sleep 0.2
+  done
+  say "the Docker engine at $ENDPOINT is up"
+}
+
+why_engine_failed() {
+  local last
+  last=$($SUDO tail -n 1 "$DOCKERD_LOG" 2>/dev/null) || last=
+  if dockerd_runs; then echo ": a dockerd runs but gives no answer; restart it, or point DOCKER_HOST at another engine"
+  elif [ -n "$last" ]; then echo "; $DOCKERD_LOG ends with: $last"
+  else echo ": point DOCKER_HOST at an engine that runs"; fi
+}
+
+# --- the images ------------------------------------------------------------------------------------------
+
+image_recipe() {
+  if have docker; then docker_at "$ENDPOINT" image inspect --format '{{.Comment}}' "$1" 2>/dev/null
+  else api "$ENDPOINT" "/images/$1/json" 2>/dev/null | sed -n 's/.*"Comment":"\([^"]*\)".*/\1/p'; fi
+}
+
+# import REPOSITORY TAG RECIPE: makes an image of the tar stream on standard input.
+import() {
+  local path='ENV PATH=/bin' command='CMD ["sh"]'
+  if have docker; then
+    docker_at "$ENDPOINT" import --message "$3" --change "$path" --change "$command" - "$1:$2" >/dev/null
+  else
+    api "$ENDPOINT" "/images/create?fromSrc=-&repo=$1&tag=$2&message=$3&changes=ENV%20PATH%3D%2Fbin&changes=CMD%20%5B%22sh%22%5D" \
+      --header 'Content-Type: application/x-tar' --data-binary @- | { ! grep '"error"' >&2; }
+  fi
+}
+
+static_busybox() {
+  if dpkg -s busybox-static >/dev/null 2>&1 && [ -x /bin/busybox ]; then echo /bin/busybox
+  else unpacked busybox-static bin/busybox; fi
+}
+
+images() {
+  local busybox recipe stage applet
+  busybox=$(static_busybox)
+  recipe=coracle-busybox-$BUSYBOX_RECIPE-$(sha256sum "$busybox" | cut -c1-12)
+  [ "$(image_recipe coracle/busybox:1)" != "$recipe" ] || return 0
+  say "building the image coracle/busybox:1 from Debian's busybox-static"
+  stage=$(mktemp -d)
+  mkdir -p "$stage"/{bin,dev,etc,home/user,proc,root,sys,tmp,var/run,www}
+  cp "$busybox" "$stage/bin/busybox"
+  for applet in $("$busybox" --list); do [ "$applet" = busybox ] || ln -s busybox "$stage/bin/$applet"; done
+  printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'user:x:1000:1000:user:/home/user:/bin/sh' \
+    'nobody:x:65534:65534:nobody:/:/bin/false' >"$stage/etc/passwd"
+  printf '%s\n' 'root:x:0:' 'user:x:1000:' 'extra:x:2000:user' 'nogroup:x:65534:' >"$stage/etc/group"
+  chmod 755 "$stage" && chmod 1777 "$stage/tmp" && chmod 700 "$stage/root"
+  tar -C "$stage" --numeric-owner --owner=0 --group=0 -c . | import coracle/busybox 1 "$recipe" \
+    || die "the engine at $ENDPOINT refused the image coracle/busybox:1: see its message above"
+  rm -rf "$stage"
+}
+
+# --- what only the tests need ----------------------------------------------------------------------------
+
+# The tests look for docker-registry on the PATH, then in target/setup.
+registry() { have docker-registry || unpacked docker-registry usr/bin/docker-registry >/dev/null; }
+
+rust_components() {
+  local component
+  for component in rustfmt clippy; do
+    cargo "${component/rust/}" --version >/dev/null 2>&1 && continue
+    have rustup || die "$component is missing: install it beside your Rust toolchain"
+    say "installing $component"
+    rustup component add "$component" || die "rustup could not add $component: see its message above"
+  done
+}
+
+# cargo_tool NAME VERSION: from crates.io, in the dev profile because it builds three times as fast.
+cargo_tool() {
+  ! cargo "${1#cargo-}" --version >/dev/null 2>&1 || return 0
+  say "installing $1 $2 from crates.io (a few minutes, once)"
+  env -u CARGO_BUILD_BUILD_DIR -u CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 \
+    cargo install --quiet --locked --debug --version "$2" "$1" || die "cargo install $1 failed: see its message above"
+}
+
+# --- what each target needs ------------------------------------------------------------------------------
+
+# Two runs at once would install and start things twice. The descriptor is the lock.
+lock() {
+  exec 9>"${TMPDIR:-/tmp}/coracle-setup-$(id -u).lock"
+  have flock && flock 9
+}
+
+have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
+case ${1:-help} in
+  demo) lock; engine; images ;;
+  test) lock; engine; images; registry; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
+  endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+esac

@@ -1,0 +1,64 @@
+//! The shape of a file: one idea, said first; tests that run, and wait for conditions.
+
+use crate::{Source, all_sources, assert_tidy, broken};
+
+/// A file is one idea; what needs more lines than this is usually two.
+const MOST_LINES: usize = 600;
+
+/// Files that may be longer, and how long, each with its reason.
+const LONGER: &[(&str, usize)] = &[];
+
+/// The one place where a test may wait, for a condition with a deadline.
+const WAITS: &str = "tests/src/wait.rs";
+
+#[test]
+fn files_have_the_shape_of_the_house() {
+    let faults: Vec<String> = all_sources().iter().flat_map(check).collect();
+    assert_tidy(&faults);
+}
+
+fn check(source: &Source) -> Vec<String> {
+    let Source { path, text } = source;
+    let mut faults = Vec::new();
+    if !text.starts_with("//! ") {
+        faults.push(broken(path, 1, "the first line says in one sentence what the file is: `//! ...`"));
+    }
+    let lines = text.lines().count();
+    let most = LONGER.iter().find(|(longer, _)| longer == path).map_or(MOST_LINES, |(_, most)| *most);
+    if lines > most {
+        faults.push(broken(
+            path,
+            most,
+            &format!("{lines} lines, more than {most}: a file is one idea, split it"),
+        ));
+    }
+    let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs");
+    for (number, line) in text.lines().enumerate().filter(|_| !path.starts_with("tests/tests/tidy/")) {
+        if line.trim_start().starts_with("#[ignore") {
+            faults.push(broken(path, number + 1, "a test that is ignored is no test: mend it or delete it"));
+        }
+        let code = line.split("//").next().unwrap_or("");
+        let sleeps = code.contains("thread::sleep") || code.contains("time::sleep(");
+        if is_test && sleeps && path != WAITS {
+            faults.push(broken(
+                path,
+                number + 1,
+                "a test waits for a condition with a deadline, it does not sleep",
+            ));
+        }
+    }
+    faults
+}
+
+#[test]
+fn a_misshapen_file_is_found() {
+    let found =
+        |path: &str, text: &str| check(&Source { path: path.to_owned(), text: text.to_owned() }).len();
+    assert_eq!(found("api/src/x.rs", "//! Fine.\n"), 0);
+    assert_eq!(found("api/src/x.rs", "use std::fs;\n"), 1);
+    assert_eq!(found("api/src/x.rs", &format!("//! Long.\n{}", "\n".repeat(MOST_LINES))), 1);
+    assert_eq!(found("api/src/x/tests.rs", "//! T.\n    #[ignore]\n"), 1);
+    assert_eq!(found("tests/tests/x.rs", "//! T.\ntokio::time::sleep(d).await;\n"), 1);
+    assert_eq!(found("kubelet/src/worker/mod.rs", "//! W.\ntokio::time::sleep(d).await;\n"), 0);
+    assert_eq!(found(WAITS, "//! Waits.\ntokio::time::sleep(d).await;\n"), 0);
+}

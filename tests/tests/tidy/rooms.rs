@@ -1,0 +1,107 @@
+//! Who may import whom inside the kubelet.
+
+use crate::arrows::{arrows, module};
+use crate::{assert_tidy, broken, sources};
+
+/// A room of `kubelet/src`, what it may name of the others, and what must not stand in its code.
+struct Room {
+    name: &'static str,
+    may: &'static [&'static str],
+    never: &'static [&'static str],
+}
+
+const ASYNC: &[&str] = &["tokio", "async ", ".await", "bollard"];
+const ENGINE: &[&str] = &["bollard"];
+/// Time, randomness and ids come in as arguments; what a decision was is logged by who carries it out.
+const PURE: &[&str] = &["tokio", "async ", ".await", "bollard", "tracing", "::now()", "rand::", "std::fs"];
+
+/// The arrows of the kubelet, an arrow being a line `name -> may`. `api` is open to all.
+const ROOMS: &[Room] = &[
+    Room { name: "observed", may: &[], never: ASYNC },
+    Room { name: "options", may: &[], never: ASYNC },
+    Room { name: "report", may: &["observed"], never: ENGINE },
+    Room { name: "desired", may: &["observed"], never: PURE },
+    Room { name: "plan", may: &["observed", "desired"], never: PURE },
+    Room { name: "spec", may: &["observed", "runtime::spec"], never: PURE },
+    Room { name: "sources", may: &["observed", "desired", "report"], never: ENGINE },
+    Room { name: "runtime", may: &["observed"], never: &[] },
+    Room { name: "observe", may: &["observed", "runtime"], never: ENGINE },
+    Room { name: "probes", may: &["observed", "runtime", "report"], never: ENGINE },
+    Room { name: "volumes", may: &["observed", "report"], never: ENGINE },
+    Room { name: "images", may: &["observed", "runtime", "report"], never: ENGINE },
+    Room { name: "network", may: &["observed", "runtime"], never: &["bollard"] },
+    Room {
+        name: "worker",
+        may: &[
+            "observed", "desired", "plan", "spec", "runtime", "volumes", "images", "probes", "network",
+            "report",
+        ],
+        never: ENGINE,
+    },
+    Room { name: "node", may: &["observed", "runtime", "images", "report", "options"], never: ENGINE },
+    Room { name: "status", may: &["observed", "report"], never: ENGINE },
+    Room { name: "server", may: &["observed", "runtime", "status", "report"], never: ENGINE },
+    Room { name: "identity", may: &[], never: ENGINE },
+    Room { name: "cli", may: &["options", "wiring"], never: ENGINE },
+    Room {
+        name: "wiring",
+        may: &[
+            "observed", "options", "report", "desired", "plan", "spec", "sources", "runtime", "observe",
+            "probes", "volumes", "images", "network", "worker", "node", "status", "server", "identity",
+        ],
+        never: ENGINE,
+    },
+];
+
+#[test]
+fn rooms_import_only_what_they_may() {
+    let mut faults = Vec::new();
+    for source in sources(&["kubelet/src"]) {
+        let under_src = source.path.trim_start_matches("kubelet/src/");
+        if let Some(room) = module(under_src).first() {
+            faults.extend(check_file(room, &source.path, under_src, &source.text));
+        }
+    }
+    assert_tidy(&faults);
+}
+
+fn check_file(room: &str, path: &str, under_src: &str, text: &str) -> Vec<String> {
+    let Some(row) = ROOMS.iter().find(|row| row.name == room) else {
+        let rule = format!(
+            "`{room}` is no room: give it a row in tests/tests/tidy/rooms.rs that says what it may import"
+        );
+        return vec![broken(path, 1, &rule)];
+    };
+    let mut faults = Vec::new();
+    for arrow in arrows(under_src, text) {
+        let to = arrow.to.split("::").next().unwrap_or("");
+        let is_room = ROOMS.iter().any(|row| row.name == to);
+        let allowed = |may: &&str| arrow.to == **may || arrow.to.starts_with(&format!("{may}::"));
+        if is_room && to != room && !row.may.iter().any(allowed) {
+            let rule = format!("`{room}` must not import `{}`; it may import {:?}", arrow.to, row.may);
+            faults.push(broken(path, arrow.line, &rule));
+        }
+    }
+    // Tests of a pure room may read files or wait; the room itself may not.
+    let is_test = under_src.ends_with("/tests.rs") || under_src.contains("/tests/");
+    for (number, line) in text.lines().enumerate().filter(|_| !is_test) {
+        let code = line.split("//").next().unwrap_or("");
+        for word in row.never.iter().filter(|word| code.contains(**word)) {
+            let rule = format!("`{}` has no place in the room `{room}`", word.trim());
+            faults.push(broken(path, number + 1, &rule));
+        }
+    }
+    faults
+}
+
+#[test]
+fn a_forbidden_arrow_is_found() {
+    let check = |room: &str, text: &str| check_file(room, "f.rs", &format!("{room}/f.rs"), text).len();
+    assert_eq!(check("plan", "use crate::observed::Pod;\nuse crate::desired::DesiredPod;"), 0);
+    assert_eq!(check("plan", "use crate::worker::Worker;"), 1);
+    assert_eq!(check("plan", "let now = Timestamp::now();"), 1);
+    assert_eq!(check("spec", "use crate::runtime::spec::Identity;"), 0);
+    assert_eq!(check("spec", "use crate::runtime::{Runtime, spec::Identity};"), 1);
+    assert_eq!(check("server", "use crate::{plan, worker};"), 2);
+    assert_eq!(check("attic", "fn main() {}"), 1);
+}
