@@ -1,0 +1,109 @@
+//! Where in an object something is: `spec.containers[0].image`.
+
+use std::fmt;
+
+/// One step into an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// A field of a type.
+    Field(&'a str),
+    /// A key of a map, such as a label.
+    Key(&'a str),
+    /// An element of a list.
+    Index(usize),
+}
+
+/// A path that grows on the stack while an object is walked, so that a walk without findings allocates nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Option<Step<'a>>,
+}
+
+impl<'a> Path<'a> {
+    /// The object itself.
+    pub const ROOT: Path<'static> = Path { parent: None, step: None };
+
+    /// The field `name` of what this path leads to.
+    pub fn field(&'a self, name: &'a str) -> Self {
+        self.step(Step::Field(name))
+    }
+
+    /// The entry `key` of the map this path leads to.
+    pub fn key(&'a self, key: &'a str) -> Self {
+        self.step(Step::Key(key))
+    }
+
+    /// The element `index` of the list this path leads to.
+    pub fn index(&'a self, index: usize) -> Self {
+        self.step(Step::Index(index))
+    }
+
+    fn step(&'a self, step: Step<'a>) -> Self {
+        Path { parent: Some(self), step: Some(step) }
+    }
+
+    /// The same path, free of the walk that made it.
+    pub fn to_owned(&self) -> PathBuf {
+        let mut steps = Vec::new();
+        let mut at = Some(self);
+        while let Some(path) = at {
+            steps.extend(path.step.map(OwnedStep::from));
+            at = path.parent;
+        }
+        steps.reverse();
+        PathBuf(steps)
+    }
+}
+
+/// One step of a [`PathBuf`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedStep {
+    /// A field of a type.
+    Field(String),
+    /// A key of a map.
+    Key(String),
+    /// An element of a list.
+    Index(usize),
+}
+
+impl From<Step<'_>> for OwnedStep {
+    fn from(step: Step<'_>) -> Self {
+        match step {
+            Step::Field(name) => Self::Field(name.to_owned()),
+            Step::Key(key) => Self::Key(key.to_owned()),
+            Step::Index(index) => Self::Index(index),
+        }
+    }
+}
+
+/// A path that outlives the walk: what a finding keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathBuf(pub Vec<OwnedStep>);
+
+impl PathBuf {
+    /// The steps from the object's root.
+    pub fn steps(&self) -> &[OwnedStep] {
+        &self.0
+    }
+
+    /// This path with `prefix` in front.
+    pub fn under(mut self, prefix: &PathBuf) -> Self {
+        self.0.splice(0..0, prefix.0.iter().cloned());
+        self
+    }
+}
+
+impl fmt::Display for PathBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                OwnedStep::Field(name) if position == 0 => f.write_str(name)?,
+                OwnedStep::Field(name) => write!(f, ".{name}")?,
+                OwnedStep::Key(key) => write!(f, "[{key}]")?,
+                OwnedStep::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
