@@ -2,10 +2,14 @@
 
 pub mod decode;
 pub mod defaults;
+pub mod expand;
 pub mod fault;
 pub mod object;
 pub mod path;
 pub mod problem;
+pub mod qos;
+pub mod quantity;
 pub mod references;
+pub mod resources;
 
 pub use decode::{Decoded, decode};

@@ -1,0 +1,61 @@
+//! How dear a Pod is to its node when memory runs short.
+
+#[cfg(test)]
+mod tests;
+
+use k8s_openapi::api::core::v1::{PodSpec, ResourceRequirements};
+
+use crate::resources::{ResourceList, list};
+
+/// The quality of service class of a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum QosClass {
+    /// Asks for nothing, goes first.
+    BestEffort,
+    /// Asks for something.
+    Burstable,
+    /// Asks for exactly what it is limited to, cpu and memory, in every container; goes last.
+    Guaranteed,
+}
+
+impl QosClass {
+    /// As `status.qosClass` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BestEffort => "BestEffort",
+            Self::Burstable => "Burstable",
+            Self::Guaranteed => "Guaranteed",
+        }
+    }
+}
+
+/// The class of a Pod; only cpu and memory count, and only amounts above nothing.
+pub fn class(spec: &PodSpec) -> QosClass {
+    let containers = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let of_pod = spec.resources.as_ref().map(|resources| vec![Some(resources)]);
+    let parts = of_pod.unwrap_or_else(|| containers.map(|container| container.resources.as_ref()).collect());
+    let mut asks = false;
+    let mut exact = true;
+    for resources in parts {
+        let requests = counted(resources, |resources| list(resources.requests.as_ref()));
+        let limits = counted(resources, |resources| list(resources.limits.as_ref()));
+        asks |= !requests.is_empty() || !limits.is_empty();
+        exact &= limits.len() == COUNTED.len() && requests == limits;
+    }
+    match (asks, exact) {
+        (false, _) => QosClass::BestEffort,
+        (true, true) => QosClass::Guaranteed,
+        (true, false) => QosClass::Burstable,
+    }
+}
+
+const COUNTED: [&str; 2] = ["cpu", "memory"];
+
+fn counted(
+    resources: Option<&ResourceRequirements>,
+    part: impl Fn(&ResourceRequirements) -> ResourceList,
+) -> ResourceList {
+    let mut amounts = resources.map(part).unwrap_or_default();
+    amounts.retain(|name, amount| COUNTED.contains(&name.as_str()) && !amount.is_zero());
+    amounts
+}

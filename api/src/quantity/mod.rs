@@ -1,0 +1,137 @@
+//! Amounts of a resource, exact to a billionth: `100m`, `1.5Gi`, `12e6`.
+
+mod format;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
+
+pub use self::parse::QuantityError;
+
+/// Billionths in one.
+const NANOS: i128 = 1_000_000_000;
+/// Largest whole amount; larger ones are cut to it, as the API does.
+const MAX: i128 = i64::MAX as i128;
+
+/// How an amount was written, and will be written again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Powers of a thousand: `k`, `M`, `G`.
+    #[default]
+    DecimalSi,
+    /// Powers of 1,024: `Ki`, `Mi`, `Gi`.
+    BinarySi,
+    /// Powers of ten: `12e6`.
+    DecimalExponent,
+}
+
+/// An amount. Two amounts are equal when they are as large, however they are written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Quantity {
+    nanos: i128,
+    format: Format,
+}
+
+impl Quantity {
+    /// Nothing.
+    pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
+
+    /// So many whole units, such as bytes or cores.
+    pub fn from_units(units: i64, format: Format) -> Self {
+        Self { nanos: i128::from(units) * NANOS, format }
+    }
+
+    /// So many thousandths, such as millicores.
+    pub fn from_milli(milli: i64) -> Self {
+        Self { nanos: i128::from(milli) * (NANOS / 1000), format: Format::DecimalSi }
+    }
+
+    /// Reads what an API object holds.
+    ///
+    /// # Errors
+    /// When the text is not an amount.
+    pub fn of(text: &Text) -> Result<Self, QuantityError> {
+        text.0.parse()
+    }
+
+    /// Whole units (bytes, cores), rounded away from zero so that a little is never nothing.
+    pub fn units(self) -> i64 {
+        self.scaled(NANOS)
+    }
+
+    /// Thousandths of a unit (millicores), rounded away from zero.
+    pub fn milli(self) -> i64 {
+        self.scaled(NANOS / 1000)
+    }
+
+    fn scaled(self, nanos_each: i128) -> i64 {
+        let whole = self.nanos / nanos_each;
+        let rounded = if self.nanos % nanos_each == 0 { whole } else { whole + self.nanos.signum() };
+        i64::try_from(rounded).unwrap_or(if rounded < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// True for amounts without a fraction.
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANOS == 0
+    }
+
+    /// True for amounts that are exact in thousandths.
+    pub fn is_whole_milli(self) -> bool {
+        self.nanos % (NANOS / 1000) == 0
+    }
+
+    /// True for less than nothing.
+    pub fn is_negative(self) -> bool {
+        self.nanos < 0
+    }
+
+    /// True for nothing.
+    pub fn is_zero(self) -> bool {
+        self.nanos == 0
+    }
+
+    /// How the amount is written.
+    pub fn format(self) -> Format {
+        self.format
+    }
+
+    /// The same amount without a finer part than thousandths, rounded away from zero.
+    pub fn rounded_to_milli(self) -> Self {
+        Self { nanos: i128::from(self.milli()) * (NANOS / 1000), ..self }
+    }
+
+    /// The sum, cut to what an amount may hold; written like `self`, or like `other` when `self` is nothing.
+    pub fn plus(self, other: Self) -> Self {
+        let format = if self.is_zero() { other.format } else { self.format };
+        let nanos = self.nanos.saturating_add(other.nanos).clamp(-MAX * NANOS, MAX * NANOS);
+        Self { nanos, format }
+    }
+
+    /// The text of an API object.
+    pub fn to_text(self) -> Text {
+        Text(self.to_string())
+    }
+}
+
+impl PartialEq for Quantity {
+    fn eq(&self, other: &Self) -> bool {
+        self.nanos == other.nanos
+    }
+}
+
+impl Eq for Quantity {}
+
+impl PartialOrd for Quantity {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Quantity {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.nanos.cmp(&other.nanos)
+    }
+}

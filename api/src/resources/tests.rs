@@ -1,0 +1,57 @@
+//! Sums over whole Pods.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use k8s_openapi::api::core::v1::PodSpec;
+
+use super::{ResourceList, pod_limits, pod_requests};
+
+fn spec(text: &str) -> PodSpec {
+    serde_json::from_str(text).unwrap()
+}
+
+fn said(list: &ResourceList) -> String {
+    list.iter().map(|(name, amount)| format!("{name}={amount}")).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn containers_add_up() {
+    let spec = spec(
+        r#"{"containers":[
+            {"name":"a","resources":{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{"memory":"1Gi"}}},
+            {"name":"b","resources":{"requests":{"cpu":"0.5"},"limits":{"memory":"1Gi","cpu":"2"}}}]}"#,
+    );
+    assert_eq!(said(&pod_requests(&spec)), "cpu=600m memory=1Gi");
+    assert_eq!(said(&pod_limits(&spec)), "cpu=2 memory=2Gi");
+}
+
+#[test]
+fn init_containers_run_one_at_a_time_beside_the_sidecars_before_them() {
+    let spec = spec(
+        r#"{"containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}],
+            "initContainers":[
+              {"name":"first","resources":{"requests":{"cpu":"3","memory":"1Mi"}}},
+              {"name":"side","restartPolicy":"Always","resources":{"requests":{"cpu":"2"}}},
+              {"name":"last","resources":{"requests":{"cpu":"2"}}}]}"#,
+    );
+    // first: 3; side: 2; last beside side: 4; running: 1 + 2.
+    assert_eq!(said(&pod_requests(&spec)), "cpu=4 memory=1Mi");
+}
+
+#[test]
+fn overhead_widens_limits_and_makes_none() {
+    let spec = spec(
+        r#"{"overhead":{"cpu":"250m","memory":"64Mi"},
+            "containers":[{"name":"a","resources":{"requests":{"cpu":"1"},"limits":{"cpu":"1"}}}]}"#,
+    );
+    assert_eq!(said(&pod_requests(&spec)), "cpu=1250m memory=64Mi");
+    assert_eq!(said(&pod_limits(&spec)), "cpu=1250m");
+}
+
+#[test]
+fn what_the_pod_states_wins() {
+    let spec = spec(
+        r#"{"resources":{"requests":{"cpu":"5"}},
+            "containers":[{"name":"a","resources":{"requests":{"cpu":"1","memory":"1Mi"}}}]}"#,
+    );
+    assert_eq!(said(&pod_requests(&spec)), "cpu=5 memory=1Mi");
+}
