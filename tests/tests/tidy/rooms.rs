@@ -22,12 +22,16 @@ const ROOMS: &[Room] = &[
     Room { name: "report", may: &["observed"], never: ENGINE },
     Room { name: "desired", may: &["observed"], never: PURE },
     Room { name: "plan", may: &["observed", "desired"], never: PURE },
-    Room { name: "spec", may: &["observed", "runtime::spec"], never: PURE },
+    Room {
+        name: "spec",
+        may: &["observed", "runtime::spec", "runtime::Image", "runtime::labels"],
+        never: PURE,
+    },
     Room { name: "sources", may: &["observed", "desired", "report"], never: ENGINE },
     Room { name: "runtime", may: &["observed"], never: &[] },
     Room { name: "observe", may: &["observed", "runtime"], never: ENGINE },
     Room { name: "probes", may: &["observed", "runtime", "report"], never: ENGINE },
-    Room { name: "volumes", may: &["observed", "report"], never: ENGINE },
+    Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec"], never: ENGINE },
     Room { name: "images", may: &["observed", "runtime", "report"], never: ENGINE },
     Room { name: "network", may: &["observed", "runtime"], never: &["bollard"] },
     Room {

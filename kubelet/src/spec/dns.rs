@@ -1,0 +1,110 @@
+//! A pod's `/etc/resolv.conf`: its policy, the cluster's and the host's servers, and its own wishes, within the resolver's limits.
+
+use k8s_openapi::api::core::v1::{Pod, PodDNSConfig};
+
+use super::error::Note;
+use super::facts::Facts;
+use super::{host_network, namespace};
+use crate::runtime::spec::Dns;
+
+/// Most name servers a resolver reads.
+const MAX_SERVERS: usize = 3;
+/// Most search domains Kubernetes hands on.
+const MAX_SEARCHES: usize = 32;
+/// Longest search line in characters, blanks included.
+const MAX_SEARCH_CHARS: usize = 2048;
+/// Longest domain name.
+const MAX_DOMAIN_CHARS: usize = 253;
+
+/// Name resolution of a pod, and what had to be left out. All empty means: as the engine has it.
+pub(crate) fn of(pod: &Pod, facts: &Facts) -> (Dns, Vec<Note>) {
+    let Some(spec) = &pod.spec else { return (Dns::default(), Vec::new()) };
+    let cluster = match spec.dns_policy.as_deref().unwrap_or("ClusterFirst") {
+        "None" => None,
+        "ClusterFirstWithHostNet" => Some(true),
+        "Default" => Some(false),
+        _ => Some(!host_network(pod)),
+    };
+    let base = match cluster {
+        None => Dns::default(),
+        Some(true) if !facts.cluster_dns.is_empty() => cluster_dns(pod, facts),
+        // The engine copies the host's file better than we could (it knows of stub resolvers), unless the pod adds to it.
+        Some(_) if spec.dns_config.is_none() => return (Dns::default(), Vec::new()),
+        Some(_) => facts.host_dns.clone(),
+    };
+    let mut dns = match &spec.dns_config {
+        Some(config) => merge(base, config),
+        None => base,
+    };
+    let notes = limit(&mut dns);
+    (dns, notes)
+}
+
+fn cluster_dns(pod: &Pod, facts: &Facts) -> Dns {
+    let domain = &facts.cluster_domain;
+    let mut searches = Vec::new();
+    if !domain.is_empty() {
+        searches.push(format!("{}.svc.{domain}", namespace(pod)));
+        searches.push(format!("svc.{domain}"));
+        searches.push(domain.clone());
+    }
+    append(&mut searches, &facts.host_dns.searches);
+    Dns {
+        servers: facts.cluster_dns.iter().map(ToString::to_string).collect(),
+        searches,
+        options: vec!["ndots:5".to_owned()],
+    }
+}
+
+fn merge(mut dns: Dns, config: &PodDNSConfig) -> Dns {
+    append(&mut dns.servers, config.nameservers.as_deref().unwrap_or_default());
+    append(&mut dns.searches, config.searches.as_deref().unwrap_or_default());
+    for option in config.options.iter().flatten() {
+        let Some(name) = &option.name else { continue };
+        let line = match option.value.as_deref() {
+            Some(value) if !value.is_empty() => format!("{name}:{value}"),
+            _ => name.clone(),
+        };
+        match dns.options.iter_mut().find(|o| o.split(':').next() == Some(name)) {
+            Some(old) => *old = line,
+            None => dns.options.push(line),
+        }
+    }
+    dns
+}
+
+fn append(list: &mut Vec<String>, more: &[String]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}
+
+fn limit(dns: &mut Dns) -> Vec<Note> {
+    let mut notes = Vec::new();
+    if dns.servers.len() > MAX_SERVERS {
+        dns.servers.truncate(MAX_SERVERS);
+        notes.push(note("name servers", &dns.servers));
+    }
+    let before = dns.searches.len();
+    dns.searches.retain(|s| s.len() <= MAX_DOMAIN_CHARS);
+    dns.searches.truncate(MAX_SEARCHES);
+    let mut chars = 0;
+    let fits = dns.searches.iter().take_while(|s| {
+        chars += s.len() + 1;
+        chars <= MAX_SEARCH_CHARS + 1
+    });
+    dns.searches.truncate(fits.count());
+    if dns.searches.len() < before {
+        notes.push(note("search domains", &dns.searches));
+    }
+    notes
+}
+
+fn note(what: &str, kept: &[String]) -> Note {
+    Note {
+        reason: "DNSConfigForming",
+        message: format!("more {what} than a resolver takes, the pod gets only: {}", kept.join(" ")),
+    }
+}

@@ -1,0 +1,220 @@
+//! A container's environment: values, ConfigMaps, Secrets and facts of the pod, in the order they were written.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use api::expand::expand;
+use api::references::References;
+use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource, Pod};
+
+use super::error::{ConfigError, Note};
+use super::facts::Facts;
+use super::{fields, namespace};
+
+/// The variables of one container, resolved.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Environment {
+    /// Names and values, in the order they first appear.
+    vars: Vec<(String, String)>,
+    index: BTreeMap<String, usize>,
+    /// What had to be left out, for an event.
+    pub notes: Vec<Note>,
+}
+
+/// What the environment is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// The pod.
+    pub pod: &'a Pod,
+    /// Facts of the node.
+    pub facts: &'a Facts,
+    /// Addresses of the running sandbox, empty while it has none.
+    pub pod_ips: &'a [IpAddr],
+    /// ConfigMaps and Secrets.
+    pub references: &'a References,
+}
+
+impl Environment {
+    /// Resolves the environment of a container.
+    ///
+    /// # Errors
+    /// Names the ConfigMap, Secret, key or field that is missing; the same call succeeds once it is there.
+    pub fn of(sources: &Sources<'_>, container: &Container) -> Result<Self, ConfigError> {
+        let mut env = Self::default();
+        for from in container.env_from.iter().flatten() {
+            env.add_all(sources, from)?;
+        }
+        for var in container.env.iter().flatten() {
+            if let Some(value) = env.value_of(sources, container, var)? {
+                env.set(&var.name, value);
+            }
+        }
+        Ok(env)
+    }
+
+    /// The value of a variable.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.index.get(name).map(|&at| self.vars[at].1.as_str())
+    }
+
+    /// `NAME=value` for each variable, in order.
+    pub fn lines(&self) -> Vec<String> {
+        self.vars.iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
+    /// Replaces `$(NAME)` by the variable's value.
+    pub fn expand(&self, text: &str) -> String {
+        expand(text, |name| self.get(name)).into_owned()
+    }
+
+    fn set(&mut self, name: &str, value: String) {
+        if let Some(&at) = self.index.get(name) {
+            self.vars[at].1 = value;
+        } else {
+            self.index.insert(name.to_owned(), self.vars.len());
+            self.vars.push((name.to_owned(), value));
+        }
+    }
+
+    fn add_all(&mut self, sources: &Sources<'_>, from: &EnvFromSource) -> Result<(), ConfigError> {
+        let namespace = namespace(sources.pod);
+        let prefix = from.prefix.as_deref().unwrap_or_default();
+        let mut skipped = Vec::new();
+        let source;
+        if let Some(reference) = &from.config_map_ref {
+            let Some(map) = sources.references.config_map(namespace, &reference.name) else {
+                return absent(reference.optional, || no_config_map(namespace, &reference.name));
+            };
+            source = format!("ConfigMap {namespace}/{}", reference.name);
+            for (key, value) in map.data.iter().flatten() {
+                self.add(prefix, key, value, &mut skipped);
+            }
+        } else if let Some(reference) = &from.secret_ref {
+            let Some(secret) = sources.references.secret(namespace, &reference.name) else {
+                return absent(reference.optional, || no_secret(namespace, &reference.name));
+            };
+            source = format!("Secret {namespace}/{}", reference.name);
+            for (key, value) in secret.data.iter().flatten() {
+                self.add(prefix, key, &String::from_utf8_lossy(&value.0), &mut skipped);
+            }
+        } else {
+            return Ok(());
+        }
+        if !skipped.is_empty() {
+            self.notes.push(Note {
+                reason: "InvalidEnvironmentVariableNames",
+                message: format!(
+                    "keys [{}] of {source} were left out: no environment variable can bear such a name",
+                    skipped.join(", ")
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, prefix: &str, key: &str, value: &str, skipped: &mut Vec<String>) {
+        let name = format!("{prefix}{key}");
+        if is_name(&name) {
+            self.set(&name, value.to_owned());
+        } else {
+            skipped.push(key.to_owned());
+        }
+    }
+
+    fn value_of(
+        &self,
+        sources: &Sources<'_>,
+        container: &Container,
+        var: &EnvVar,
+    ) -> Result<Option<String>, ConfigError> {
+        let Some(from) = &var.value_from else {
+            return Ok(Some(self.expand(var.value.as_deref().unwrap_or_default())));
+        };
+        value_from(sources, container, from)
+            .map_err(|e| ConfigError::container(format!("env {}: {e}", var.name)))
+    }
+}
+
+fn value_from(
+    sources: &Sources<'_>,
+    container: &Container,
+    from: &EnvVarSource,
+) -> Result<Option<String>, ConfigError> {
+    let namespace = namespace(sources.pod);
+    if let Some(reference) = &from.config_map_key_ref {
+        let Some(map) = sources.references.config_map(namespace, &reference.name) else {
+            return absent(reference.optional, || no_config_map(namespace, &reference.name));
+        };
+        let data = map.data.iter().flatten();
+        match data.clone().find(|(key, _)| **key == reference.key) {
+            Some((_, value)) => Ok(Some(value.clone())),
+            None => absent(reference.optional, || {
+                no_key("ConfigMap", namespace, &reference.name, &reference.key, data.map(|(key, _)| key))
+            }),
+        }
+    } else if let Some(reference) = &from.secret_key_ref {
+        let Some(secret) = sources.references.secret(namespace, &reference.name) else {
+            return absent(reference.optional, || no_secret(namespace, &reference.name));
+        };
+        let data = secret.data.iter().flatten();
+        match data.clone().find(|(key, _)| **key == reference.key) {
+            Some((_, value)) => Ok(Some(String::from_utf8_lossy(&value.0).into_owned())),
+            None => absent(reference.optional, || {
+                no_key("Secret", namespace, &reference.name, &reference.key, data.map(|(key, _)| key))
+            }),
+        }
+    } else if let Some(reference) = &from.field_ref {
+        fields::pod_field(sources.pod, sources.facts, sources.pod_ips, &reference.field_path).map(Some)
+    } else if let Some(reference) = &from.resource_field_ref {
+        fields::resource_field(sources.pod, &container.name, sources.facts, reference).map(Some)
+    } else if from.file_key_ref.is_some() {
+        Err(ConfigError::container("fileKeyRef is not supported: put the value into a ConfigMap or a Secret"))
+    } else {
+        Ok(Some(String::new()))
+    }
+}
+
+/// True when a variable of the container tells the pod's address, so that the sandbox must run before the container is made.
+pub fn needs_pod_ip(container: &Container) -> bool {
+    container.env.iter().flatten().any(|var| {
+        let path = var.value_from.as_ref().and_then(|from| from.field_ref.as_ref());
+        path.is_some_and(|field| matches!(field.field_path.as_str(), "status.podIP" | "status.podIPs"))
+    })
+}
+
+/// Printable ASCII without `=`, as the API allows for names of variables.
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b'=')
+}
+
+fn absent<T: Default>(optional: Option<bool>, error: impl FnOnce() -> ConfigError) -> Result<T, ConfigError> {
+    if optional == Some(true) { Ok(T::default()) } else { Err(error()) }
+}
+
+fn no_config_map(namespace: &str, name: &str) -> ConfigError {
+    ConfigError::container(format!(
+        "configmap \"{name}\" not found in namespace {namespace}: add it beside the pod or mark the reference optional"
+    ))
+}
+
+fn no_secret(namespace: &str, name: &str) -> ConfigError {
+    ConfigError::container(format!(
+        "secret \"{name}\" not found in namespace {namespace}: add it beside the pod or mark the reference optional"
+    ))
+}
+
+fn no_key<K: AsRef<str>>(
+    kind: &str,
+    namespace: &str,
+    name: &str,
+    key: &str,
+    keys: impl Iterator<Item = K>,
+) -> ConfigError {
+    let keys: Vec<_> = keys.map(|k| k.as_ref().to_owned()).collect();
+    let there =
+        if keys.is_empty() { "it has no keys".to_owned() } else { format!("it has {}", keys.join(", ")) };
+    ConfigError::container(format!("couldn't find key {key} in {kind} {namespace}/{name}: {there}"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! A pod's sandbox: the container that holds its namespaces, its addresses and its names.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{ContainerPort, Pod, PodSpec};
+
+use super::error::{ConfigError, Note};
+use super::facts::Facts;
+use super::{dns, hash, host_network, identity, namespace, spec_of};
+use crate::runtime::labels::SANDBOX_NAME;
+use crate::runtime::spec::{HostPort, Network, SandboxSpec};
+
+/// Longest host name the kernel takes.
+const MAX_HOSTNAME: usize = 64;
+/// Longest single label of a host name.
+const MAX_LABEL: usize = 63;
+
+/// Describes the sandbox of a pod.
+///
+/// # Errors
+/// The pod asks for something that no sandbox can be; the message names the field.
+pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<SandboxSpec, ConfigError> {
+    let spec = spec_of(pod)?;
+    if spec.host_users == Some(false) {
+        return Err(ConfigError::sandbox("hostUsers: false is not supported: leave it out"));
+    }
+    let host_network = host_network(pod);
+    let (hostname, domain) = if host_network { (None, None) } else { names(pod, spec, facts)? };
+    let context = spec.security_context.as_ref();
+    Ok(SandboxSpec {
+        identity: identity(pod, SANDBOX_NAME, attempt, hash::sandbox(pod)),
+        image: image.to_owned(),
+        network: network(pod),
+        host_ports: if host_network { Vec::new() } else { host_ports(spec)? },
+        hostname,
+        domain,
+        host_aliases: host_aliases(spec)?,
+        dns: dns::of(pod, facts).0,
+        host_pid: spec.host_pid == Some(true),
+        host_ipc: spec.host_ipc == Some(true),
+        share_process_namespace: spec.share_process_namespace == Some(true),
+        sysctls: BTreeMap::new(),
+        cgroup_parent: None,
+        security_options: Vec::new(),
+        user: context.and_then(|c| Some((c.run_as_user?, c.run_as_group))).map(|(user, group)| match group {
+            Some(group) => format!("{user}:{group}"),
+            None => user.to_string(),
+        }),
+    })
+}
+
+/// What a pod's sandbox has to do without, for events; told once, when it is made.
+pub fn notes(pod: &Pod, facts: &Facts) -> Vec<Note> {
+    dns::of(pod, facts).1
+}
+
+/// How a pod meets the network.
+pub(super) fn network(pod: &Pod) -> Network {
+    if host_network(pod) { Network::Host } else { Network::Pod }
+}
+
+/// Host name and domain of a pod with a network of its own.
+fn names(pod: &Pod, spec: &PodSpec, facts: &Facts) -> Result<(Option<String>, Option<String>), ConfigError> {
+    if let Some(name) = spec.hostname_override.as_deref().filter(|n| !n.is_empty()) {
+        return Ok((Some(name.to_owned()), None));
+    }
+    let name = spec.hostname.as_deref().filter(|n| !n.is_empty());
+    let name = cut(name.or(pod.metadata.name.as_deref()).unwrap_or_default());
+    let Some(subdomain) = spec.subdomain.as_deref().filter(|s| !s.is_empty()) else {
+        return Ok((Some(name.to_owned()), None));
+    };
+    let mut domain = format!("{subdomain}.{}.svc", namespace(pod));
+    if !facts.cluster_domain.is_empty() {
+        domain = format!("{domain}.{}", facts.cluster_domain);
+    }
+    if spec.set_hostname_as_fqdn != Some(true) {
+        return Ok((Some(name.to_owned()), Some(domain)));
+    }
+    let full = format!("{name}.{domain}");
+    if full.len() > MAX_HOSTNAME {
+        return Err(ConfigError::sandbox(format!(
+            "setHostnameAsFQDN: {full} has {} characters, a host name may have {MAX_HOSTNAME}: shorten hostname or subdomain",
+            full.len()
+        )));
+    }
+    Ok((Some(full), Some(domain)))
+}
+
+/// A name cut to what one label may be, without a separator at its end.
+fn cut(name: &str) -> &str {
+    match name.char_indices().nth(MAX_LABEL) {
+        Some((at, _)) => name[..at].trim_end_matches(['-', '.']),
+        None => name,
+    }
+}
+
+/// Ports of the host, in the order of the containers.
+pub(super) fn host_ports(spec: &PodSpec) -> Result<Vec<HostPort>, ConfigError> {
+    super::containers(spec)
+        .flat_map(|c| c.ports.iter().flatten())
+        .filter_map(|port| Some((port, port.host_port.filter(|&p| p != 0)?)))
+        .map(|(port, number)| host_port(port, number))
+        .collect()
+}
+
+fn host_port(port: &ContainerPort, number: i32) -> Result<HostPort, ConfigError> {
+    let wrong = |what: &str| ConfigError::sandbox(format!("hostPort {number}: {what}"));
+    let address = port.host_ip.as_deref().filter(|ip| !ip.is_empty());
+    let address = match address.map(str::parse::<IpAddr>).transpose() {
+        Ok(ip) => ip.filter(|ip| !ip.is_unspecified()),
+        Err(_) => return Err(wrong("hostIP is not an IP address")),
+    };
+    Ok(HostPort {
+        host_ip: address,
+        host_port: u16::try_from(number).map_err(|_| wrong("a port is between 1 and 65535"))?,
+        container_port: u16::try_from(port.container_port)
+            .map_err(|_| wrong("containerPort is not between 1 and 65535"))?,
+        protocol: port.protocol.as_deref().unwrap_or("TCP").to_ascii_lowercase(),
+    })
+}
+
+fn host_aliases(spec: &PodSpec) -> Result<Vec<(String, IpAddr)>, ConfigError> {
+    let mut lines = Vec::new();
+    for alias in spec.host_aliases.iter().flatten() {
+        let ip = alias
+            .ip
+            .parse()
+            .map_err(|_| ConfigError::sandbox(format!("hostAliases: {} is not an IP address", alias.ip)))?;
+        lines.extend(alias.hostnames.iter().flatten().map(|name| (name.clone(), ip)));
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,70 @@
+//! What goes, and what must not.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use super::{mount_points, remove, remove_tree};
+
+#[test]
+fn mount_tables_are_read_with_their_escapes() {
+    let table =
+        b"22 1 0:20 / / rw - ext4 /dev/x rw\n23 22 0:21 /a /with\\040blank\\134x rw shared:1 - tmpfs t rw\n";
+    let points: Vec<PathBuf> = mount_points(table).collect();
+    assert_eq!(points, [PathBuf::from("/"), PathBuf::from("/with blank\\x")]);
+}
+
+#[test]
+fn deep_and_wide_trees_go() {
+    let root = tempfile::tempdir().unwrap();
+    let top = root.path().join("pod");
+    std::fs::create_dir(&top).unwrap();
+    let mut deep = rustix::fs::open(&top, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+    // Deeper than a process may have files open, and than a path may be long.
+    for _ in 0..3000 {
+        rustix::fs::mkdirat(&deep, "directory", 0o000.into()).unwrap();
+        deep = rustix::fs::openat(&deep, "directory", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
+            .unwrap();
+    }
+    for n in 0..2000 {
+        std::fs::write(top.join(n.to_string()), "").unwrap();
+    }
+    std::fs::create_dir(top.join(".removed-0")).unwrap();
+    remove(&top).unwrap();
+    assert!(!top.exists());
+    remove(&top).unwrap();
+}
+
+#[test]
+fn nothing_goes_through_a_mount() {
+    let root = tempfile::tempdir().unwrap();
+    let (top, precious) = (root.path().join("pod"), root.path().join("precious"));
+    std::fs::create_dir_all(top.join("a/b")).unwrap();
+    std::fs::create_dir(&precious).unwrap();
+    std::fs::write(precious.join("file"), "").unwrap();
+    rustix::mount::mount_bind(&precious, top.join("a/b")).unwrap();
+    // Were the mount table blind, the kernel would still refuse.
+    let refused = remove_tree(&top).unwrap_err();
+    assert!(refused.to_string().contains("busy"), "{refused}");
+    assert!(precious.join("file").exists());
+    remove(&top).unwrap();
+    assert!(precious.join("file").exists());
+    assert!(!top.exists());
+}
+
+#[test]
+fn mounts_on_mounts_and_odd_names_go() {
+    let root = tempfile::tempdir().unwrap();
+    let top = root.path().join("pod");
+    let odd = top.join("a b\\c\td");
+    std::fs::create_dir_all(&odd).unwrap();
+    for _ in 0..2 {
+        rustix::mount::mount("none", &odd, "tmpfs", MountFlags::empty(), None).unwrap();
+        std::fs::create_dir(odd.join("inner")).unwrap();
+        rustix::mount::mount("none", odd.join("inner"), "tmpfs", MountFlags::empty(), None).unwrap();
+    }
+    remove(&top).unwrap();
+    assert!(!top.exists());
+    assert!(rustix::mount::unmount(&odd, UnmountFlags::empty()).is_err());
+}
