@@ -1,1 +1,28 @@
-//! Tests that need more than one room.
+//! What tests of the whole thing stand on: a [`World`] with a real kubelet on the real Docker engine.
+//!
+//! A test writes manifests into its world, waits for conditions with a deadline, and looks at pods through the
+//! `kubelet` command and at containers through Docker. Each world is a node of its own with its own folder, so tests
+//! run side by side; when it goes, its containers and mounts go too. Without an engine a test fails, it never skips.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod binary;
+mod engine;
+mod lease;
+pub mod manifest;
+mod pod;
+mod process;
+mod registry;
+mod report;
+mod serve;
+mod wait;
+mod world;
+
+pub use binary::binary;
+pub use engine::{Container, Engine, IMAGE};
+pub use lease::{Port, free_port};
+pub use pod::Pod;
+pub use registry::{PASSWORD, Registry, USER};
+pub use serve::Server;
+pub use wait::{DEADLINE, wait_until};
+pub use world::{Output, World};

@@ -1,0 +1,45 @@
+//! Where the binaries under test are.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use std::{env, fs};
+
+/// The path of a binary of this workspace, as `cargo build` left it; `CORACLE_KUBELET` and the like name another one.
+///
+/// A binary older than its sources would test yesterday's code, so it is refused.
+pub fn binary(name: &str) -> PathBuf {
+    if let Some(path) = env::var_os(format!("CORACLE_{}", name.to_uppercase())) {
+        return path.into();
+    }
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| top.join("target"), |path| top.join(path));
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let path = target.join(profile).join(name);
+    let built = fs::metadata(&path)
+        .unwrap_or_else(|_| panic!("{} is not there: run `cargo build --workspace` first", path.display()))
+        .modified()
+        .unwrap();
+    for crate_folder in [name, "api", "apiserver"] {
+        if let Some(newer) = newer_source(&top.join(crate_folder).join("src"), built) {
+            panic!(
+                "{} is newer than {}: run `cargo build --workspace` first",
+                newer.display(),
+                path.display()
+            );
+        }
+    }
+    path
+}
+
+/// A source file that was changed after that moment.
+fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
+    fs::read_dir(folder).unwrap().find_map(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            return newer_source(&path, built);
+        }
+        // Files of unit tests are no part of the binary.
+        let counts = path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs");
+        (counts && fs::metadata(&path).unwrap().modified().unwrap() > built).then_some(path)
+    })
+}

@@ -1,0 +1,176 @@
+//! The Docker engine as a test sees it: the containers of one node, found by the labels of the contract.
+
+use std::collections::HashMap;
+
+use bollard::Docker;
+use bollard::container::LogOutput;
+use bollard::exec::StartExecResults;
+use bollard::models::{ContainerInspectResponse, ExecConfig};
+use bollard::query_parameters::{
+    ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+
+/// The image every test pod runs; `hack/setup.sh test` builds it.
+pub const IMAGE: &str = "coracle/busybox:1";
+
+const NODE_LABEL: &str = "io.kubernetes.node.name";
+
+/// The engine that answers at `DOCKER_HOST` or at the default socket.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    docker: Docker,
+}
+
+/// A container, as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Container {
+    /// The engine's id.
+    pub id: String,
+    /// Label `io.kubernetes.pod.name`.
+    pub pod: String,
+    /// Label `io.kubernetes.container.name`, `POD` for a sandbox.
+    pub name: String,
+    /// Label `io.kubernetes.container.attempt`.
+    pub attempt: u32,
+    /// `running`, `exited` and so on.
+    pub state: String,
+    /// All labels.
+    pub labels: HashMap<String, String>,
+    /// The engine's name for it, without the slash.
+    pub engine_name: String,
+}
+
+impl Container {
+    /// Whether it is the sandbox of a pod.
+    pub fn is_sandbox(&self) -> bool {
+        self.name == "POD"
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&self) -> bool {
+        self.state == "running"
+    }
+}
+
+impl Engine {
+    /// Connects; fails when no engine answers, because a test without an engine has not run.
+    pub async fn connect() -> Self {
+        let docker = Docker::connect_with_defaults().unwrap().negotiate_version().await;
+        let docker = docker
+            .unwrap_or_else(|error| panic!("no Docker engine answers ({error}): run hack/setup.sh test"));
+        docker
+            .inspect_image(IMAGE)
+            .await
+            .unwrap_or_else(|error| panic!("{IMAGE}: {error}: run hack/setup.sh test"));
+        Self { docker }
+    }
+
+    /// The endpoint, for `--docker-endpoint`.
+    pub fn endpoint() -> String {
+        std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned())
+    }
+
+    /// Bollard itself, for what is not here.
+    pub fn docker(&self) -> &Docker {
+        &self.docker
+    }
+
+    /// Every container with that node label, running or not, ordered by pod, name and attempt.
+    pub async fn containers(&self, node: &str) -> Vec<Container> {
+        self.list(&format!("{NODE_LABEL}={node}")).await
+    }
+
+    async fn list(&self, label: &str) -> Vec<Container> {
+        let filters = HashMap::from([("label", vec![label])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let list = self.docker.list_containers(Some(options)).await.unwrap();
+        let mut containers: Vec<Container> = list
+            .into_iter()
+            .map(|summary| {
+                let labels = summary.labels.unwrap_or_default();
+                let label =
+                    |name: &str| labels.get(&format!("io.kubernetes.{name}")).cloned().unwrap_or_default();
+                Container {
+                    id: summary.id.unwrap(),
+                    pod: label("pod.name"),
+                    name: label("container.name"),
+                    attempt: label("container.attempt").parse().unwrap_or(0),
+                    state: summary.state.map(|state| state.to_string()).unwrap_or_default(),
+                    engine_name: summary
+                        .names
+                        .unwrap_or_default()
+                        .join(",")
+                        .trim_start_matches('/')
+                        .to_owned(),
+                    labels,
+                }
+            })
+            .collect();
+        containers.sort_by(|a, b| (&a.pod, &a.name, a.attempt).cmp(&(&b.pod, &b.name, b.attempt)));
+        containers
+    }
+
+    /// Everything the engine knows of a container.
+    pub async fn inspect(&self, id: &str) -> ContainerInspectResponse {
+        self.docker.inspect_container(id, None).await.unwrap()
+    }
+
+    /// What a container has written so far, both streams in order.
+    pub async fn logs(&self, id: &str) -> String {
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).build();
+        text(self.docker.logs(id, Some(options))).await
+    }
+
+    /// Runs a command in a container; what it wrote, and its exit code.
+    pub async fn exec(&self, id: &str, command: &[&str]) -> (String, i64) {
+        let config = ExecConfig {
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            cmd: Some(command.iter().map(|part| (*part).to_owned()).collect()),
+            ..ExecConfig::default()
+        };
+        let exec = self.docker.create_exec(id, config).await.unwrap().id;
+        let StartExecResults::Attached { output, .. } = self.docker.start_exec(&exec, None).await.unwrap()
+        else {
+            panic!("the engine did not attach to the command it ran");
+        };
+        let written = text(output).await;
+        let code = self.docker.inspect_exec(&exec).await.unwrap().exit_code.unwrap_or(-1);
+        (written, code)
+    }
+
+    /// Removes every container of a node, by force.
+    pub async fn remove_all(&self, node: &str) {
+        // Containers before the sandbox whose network they share.
+        let mut containers = self.containers(node).await;
+        containers.sort_by_key(Container::is_sandbox);
+        for container in containers {
+            let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+            // Somebody else may have removed it meanwhile; then it is gone, which is what was wanted.
+            let _ = self.docker.remove_container(&container.id, Some(options)).await;
+        }
+    }
+
+    /// Removes what test processes left that were killed before they could clean up.
+    ///
+    /// A test's node is called `test-<pid>-<name>`, so a node whose process is gone is nobody's.
+    pub async fn sweep(&self) {
+        for container in self.list(NODE_LABEL).await {
+            let node = &container.labels[NODE_LABEL];
+            let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
+            if pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists()) {
+                self.remove_all(node).await;
+            }
+        }
+    }
+}
+
+async fn text<E: std::fmt::Debug>(stream: impl futures_util::Stream<Item = Result<LogOutput, E>>) -> String {
+    let mut stream = std::pin::pin!(stream);
+    let mut text = String::new();
+    while let Some(piece) = stream.next().await {
+        text.push_str(&piece.unwrap().to_string());
+    }
+    text
+}

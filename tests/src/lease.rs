@@ -1,0 +1,43 @@
+//! TCP ports that no other test on this machine uses.
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// Below the ports the kernel gives to outgoing connections (32768 and up), so none of these is lost to one of those.
+const FIRST: u16 = 21_000;
+const LAST: u16 = 29_999;
+
+/// A port that is free and stays this test's own while the value lives.
+#[derive(Debug)]
+pub struct Port {
+    /// The number.
+    pub number: u16,
+    // The lock is what keeps other test processes away; it goes with the file.
+    _lock: File,
+}
+
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.number.fmt(f)
+    }
+}
+
+/// Takes a port that nobody has.
+pub fn free_port() -> Port {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let folder = PathBuf::from("/tmp/coracle-test-ports");
+    fs::create_dir_all(&folder).unwrap();
+    let span = LAST - FIRST;
+    // Processes start looking at different places, so that they seldom meet.
+    let start = (std::process::id() % u32::from(span)) as u16;
+    for _ in 0..span {
+        let number = FIRST + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % span;
+        let lock = File::create(folder.join(number.to_string())).unwrap();
+        if lock.try_lock().is_ok() && TcpListener::bind(("0.0.0.0", number)).is_ok() {
+            return Port { number, _lock: lock };
+        }
+    }
+    panic!("no free port between {FIRST} and {LAST}");
+}

@@ -1,0 +1,31 @@
+//! Short ways to write the manifests that tests need.
+
+use crate::IMAGE;
+
+/// A script that runs until it is told to end, and then ends at once.
+pub const FOREVER: &str = "trap 'exit 0' TERM; sleep 1000000 & wait";
+
+/// A Pod of that name; `spec` is YAML without indentation. Its grace period is 2 s, the shortest there is.
+pub fn pod(name: &str, spec: &str) -> String {
+    let spec: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  terminationGracePeriodSeconds: 2\n{spec}"
+    )
+}
+
+/// A Pod with one container `main` that runs until it is told to end.
+pub fn sleeper(name: &str) -> String {
+    scripted(name, "Always", FOREVER)
+}
+
+/// A Pod with one container `main` that runs a shell script under a restart policy.
+pub fn scripted(name: &str, restart_policy: &str, script: &str) -> String {
+    pod(name, &format!("restartPolicy: {restart_policy}\ncontainers:\n- {}", container("main", script, "")))
+}
+
+/// A container that runs a shell script, as a YAML flow mapping on one line; `more` holds further fields of it.
+pub fn container(name: &str, script: &str, more: &str) -> String {
+    let script = serde_json::to_string(script).expect("a string is always JSON");
+    let comma = if more.is_empty() { "" } else { ", " };
+    format!("{{name: {name}, image: '{IMAGE}', command: [sh, -c, {script}]{comma}{more}}}")
+}

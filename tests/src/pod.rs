@@ -1,0 +1,80 @@
+//! A pod as `kubelet get pods -o json` prints it, with the questions tests ask of it.
+
+use serde_json::Value;
+
+/// One pod of the API.
+#[derive(Clone, Debug)]
+pub struct Pod(pub Value);
+
+impl Pod {
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    /// `metadata.uid`.
+    pub fn uid(&self) -> &str {
+        self.text("/metadata/uid")
+    }
+
+    /// `status.phase`.
+    pub fn phase(&self) -> &str {
+        self.text("/status/phase")
+    }
+
+    /// `status.podIP`.
+    pub fn ip(&self) -> &str {
+        self.text("/status/podIP")
+    }
+
+    /// The text at a JSON pointer, empty when there is none.
+    pub fn text(&self, pointer: &str) -> &str {
+        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or("")
+    }
+
+    /// The status of a condition, empty when the pod does not have it.
+    pub fn condition(&self, kind: &str) -> &str {
+        let conditions = self.0.pointer("/status/conditions").and_then(Value::as_array);
+        conditions
+            .into_iter()
+            .flatten()
+            .find(|condition| condition["type"] == kind)
+            .and_then(|condition| condition["status"].as_str())
+            .unwrap_or("")
+    }
+
+    /// Whether condition `Ready` is true.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready") == "True"
+    }
+
+    /// The status of a container, init containers included; null when there is none.
+    pub fn container(&self, name: &str) -> &Value {
+        ["/status/containerStatuses", "/status/initContainerStatuses"]
+            .iter()
+            .filter_map(|list| self.0.pointer(list).and_then(Value::as_array))
+            .flatten()
+            .find(|status| status["name"] == name)
+            .unwrap_or(&Value::Null)
+    }
+
+    /// `containerID` of a container without `docker://`.
+    pub fn container_id(&self, name: &str) -> &str {
+        self.container(name)["containerID"].as_str().unwrap_or("").trim_start_matches("docker://")
+    }
+
+    /// How often a container was restarted.
+    pub fn restarts(&self, name: &str) -> i64 {
+        self.container(name)["restartCount"].as_i64().unwrap_or(-1)
+    }
+
+    /// Why a container waits, empty when it does not.
+    pub fn waiting(&self, name: &str) -> &str {
+        self.container(name)["state"]["waiting"]["reason"].as_str().unwrap_or("")
+    }
+
+    /// How a container ended: `state.terminated`, null while it has not.
+    pub fn terminated(&self, name: &str) -> &Value {
+        &self.container(name)["state"]["terminated"]
+    }
+}

@@ -1,0 +1,150 @@
+//! A container registry of a test's own: Debian's docker-registry on a free port, with a password or without.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use bollard::auth::DockerCredentials;
+use bollard::query_parameters::{PushImageOptionsBuilder, RemoveImageOptionsBuilder, TagImageOptionsBuilder};
+use futures_util::StreamExt;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+
+use crate::process::Process;
+use crate::{DEADLINE, Engine, IMAGE, Port, free_port, wait_until};
+
+/// The one user of a registry with a password.
+pub const USER: &str = "alice";
+/// That user's password.
+pub const PASSWORD: &str = "open sesame";
+/// `USER:PASSWORD` as htpasswd writes it (bcrypt, 16 rounds: it guards nothing).
+const HTPASSWD: &str = "alice:$2b$04$YQVI02z35uxRF5Z/BSK4qOOkTQwqKOlrCPq.CcqGFmbw1.fMvD16.\n";
+
+/// A running registry; it ends with the value.
+#[derive(Debug)]
+pub struct Registry {
+    port: Port,
+    password: bool,
+    folder: TempDir,
+    process: Option<Process>,
+    pushed: Mutex<Vec<String>>,
+}
+
+impl Registry {
+    /// A registry that anyone may use.
+    pub async fn open() -> Self {
+        Self::start(false).await
+    }
+
+    /// A registry that wants [`USER`] and [`PASSWORD`].
+    pub async fn with_password() -> Self {
+        Self::start(true).await
+    }
+
+    async fn start(password: bool) -> Self {
+        let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
+        let mut registry =
+            Self { port: free_port(), password, folder, process: None, pushed: Mutex::default() };
+        registry.resume().await;
+        registry
+    }
+
+    /// Ends the process; the images stay for [`Registry::resume`].
+    pub fn stop(&mut self) {
+        self.process = None;
+    }
+
+    /// Starts the process (again) and waits until it listens.
+    pub async fn resume(&mut self) {
+        let folder = self.folder.path();
+        let auth = if self.password {
+            fs::write(folder.join("htpasswd"), HTPASSWD).unwrap();
+            format!("auth: {{htpasswd: {{realm: test, path: {}/htpasswd}}}}\n", folder.display())
+        } else {
+            String::new()
+        };
+        let config = format!(
+            "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}/data}}}}\nhttp: {{addr: '127.0.0.1:{}'}}\n{auth}",
+            folder.display(),
+            self.port
+        );
+        fs::write(folder.join("config.yml"), config).unwrap();
+        let mut command = Command::new(program());
+        command.arg("serve").arg(folder.join("config.yml"));
+        let log = folder.join("registry.log");
+        self.process = Some(Process::start(&mut command, &log));
+        let address = format!("127.0.0.1:{}", self.port);
+        wait_until(DEADLINE, async || {
+            TcpStream::connect(&address).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap_or_else(|seen| {
+            panic!("no registry at {address}: {seen}\n{}", fs::read_to_string(log).unwrap())
+        });
+    }
+
+    /// Its address, the first part of its images' names.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// Puts the test image into the registry under that name, and away from the engine, so that it must be pulled.
+    pub async fn push(&self, engine: &Engine, repository: &str, tag: &str) -> String {
+        let docker = engine.docker();
+        let full = format!("{}/{repository}", self.address());
+        let name = format!("{full}:{tag}");
+        docker
+            .tag_image(IMAGE, Some(TagImageOptionsBuilder::new().repo(&full).tag(tag).build()))
+            .await
+            .unwrap();
+        let credentials = DockerCredentials {
+            username: Some(USER.to_owned()),
+            password: Some(PASSWORD.to_owned()),
+            ..DockerCredentials::default()
+        };
+        let options = PushImageOptionsBuilder::new().tag(tag).build();
+        let mut progress = docker.push_image(&full, Some(options), Some(credentials));
+        while let Some(step) = progress.next().await {
+            step.unwrap_or_else(|error| panic!("push of {name}: {error}"));
+        }
+        self.pushed.lock().unwrap().push(name.clone());
+        forget(engine, &name).await;
+        name
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let names = std::mem::take(&mut *self.pushed.lock().unwrap());
+        // A thread, because the test's own runtime is busy with this very drop.
+        let cleaned = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let engine = Engine::connect().await;
+                for name in names {
+                    forget(&engine, &name).await;
+                }
+            });
+        });
+        let _ = cleaned.join();
+    }
+}
+
+/// Removes an image's name from the engine.
+async fn forget(engine: &Engine, name: &str) {
+    let options = RemoveImageOptionsBuilder::new().force(true).build();
+    // It may not be there, which is what was wanted.
+    let _ = engine.docker().remove_image(name, Some(options), None).await;
+}
+
+/// The program: installed, or unpacked by `hack/setup.sh test`.
+fn program() -> PathBuf {
+    let unpacked = "target/setup/docker-registry/usr/bin/docker-registry";
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    ["/usr/bin/docker-registry".into(), top.join(unpacked)]
+        .into_iter()
+        .find(|path| path.exists())
+        .expect("docker-registry is missing: run hack/setup.sh test")
+}

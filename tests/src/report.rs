@@ -1,0 +1,24 @@
+//! What a person needs to see when a test has waited in vain.
+
+use std::fmt::Write;
+
+use crate::World;
+
+/// The node's pods, events, containers and the end of the kubelet's log.
+pub async fn report(world: &World) -> String {
+    let mut text = String::new();
+    for verb in [&["get", "pods", "-A", "-o", "wide"][..], &["get", "events", "-A"]] {
+        let output = world.kubelet(verb).await;
+        let _ = write!(text, "--- kubelet {}\n{}{}", verb.join(" "), output.stdout, output.stderr);
+    }
+    let _ = writeln!(text, "--- containers");
+    for container in world.containers().await {
+        let _ = writeln!(text, "{:8} {} {}", container.state, &container.id[..12], container.engine_name);
+        if !container.is_running() {
+            let state = world.engine.inspect(&container.id).await.state.unwrap_or_default();
+            let _ = writeln!(text, "         code {:?}, {:?}", state.exit_code, state.error);
+        }
+    }
+    let _ = write!(text, "--- end of the kubelet's log\n{}\n---", world.log_tail());
+    text
+}

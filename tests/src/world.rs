@@ -1,0 +1,357 @@
+//! One node of its own: a folder, a kubelet, and the containers that carry its name.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, thread};
+
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::{Container, DEADLINE, Engine, Pod, Port, binary, free_port, report, wait_until};
+
+/// A node under test. When it goes, its kubelet, containers, mounts and files go.
+#[derive(Debug)]
+pub struct World {
+    /// The node's name: `test-<pid>-<name>`.
+    pub node: String,
+    /// The engine its containers run on.
+    pub engine: Engine,
+    /// Where its kubelet answers `/healthz`.
+    pub healthz_port: Port,
+    /// Its API over TLS.
+    pub api_port: Port,
+    folder: TempDir,
+    flags: Vec<String>,
+    kubelet: Option<Process>,
+}
+
+/// How a command ended and what it wrote.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl World {
+    /// A node with an empty manifest directory whose kubelet is not started yet. The name is short and says what is tested.
+    pub async fn new(name: &str) -> Self {
+        let engine = Engine::connect().await;
+        engine.sweep().await;
+        // Short, because the path of a Unix socket ends at 107 bytes.
+        let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
+        let world = Self {
+            node: format!("test-{}-{name}", std::process::id()),
+            engine,
+            healthz_port: free_port(),
+            api_port: free_port(),
+            folder,
+            flags: Vec::new(),
+            kubelet: None,
+        };
+        fs::create_dir(world.manifests()).unwrap();
+        world
+    }
+
+    /// A node whose kubelet runs and answers.
+    pub async fn running(name: &str) -> Self {
+        let mut world = Self::new(name).await;
+        world.start().await;
+        world
+    }
+
+    /// More flags for the kubelet, from its next start on.
+    #[must_use]
+    pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
+        self.flags.extend(flags.into_iter().map(Into::into));
+        self
+    }
+
+    /// A KubeletConfiguration with these fields (YAML), from the kubelet's next start on.
+    #[must_use]
+    pub fn with_config(self, fields: &str) -> Self {
+        let path = self.path("config.yaml");
+        let head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+        fs::write(&path, format!("{head}{fields}")).unwrap();
+        self.with_flags(["--config".to_owned(), path.display().to_string()])
+    }
+
+    /// The manifest directory.
+    pub fn manifests(&self) -> PathBuf {
+        self.folder.path().join("manifests")
+    }
+
+    /// The kubelet's `--root-dir`.
+    pub fn root_dir(&self) -> PathBuf {
+        self.folder.path().join("root")
+    }
+
+    /// A path of the world's own folder, for whatever a test needs.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The name of the pod that a manifest calls so.
+    pub fn pod_name(&self, name: &str) -> String {
+        format!("{name}-{}", self.node)
+    }
+
+    // --- manifests ---
+
+    /// Puts a manifest into the directory, whole at once as an editor or a deployment tool does.
+    pub fn write(&self, file: &str, text: &str) {
+        let whole = self.path(".incoming");
+        fs::write(&whole, text).unwrap();
+        fs::rename(whole, self.manifests().join(file)).unwrap();
+    }
+
+    /// Takes a manifest out of the directory.
+    pub fn remove(&self, file: &str) {
+        fs::remove_file(self.manifests().join(file)).unwrap();
+    }
+
+    // --- the kubelet ---
+
+    /// Starts the kubelet and waits until it answers.
+    pub async fn start(&mut self) {
+        let mut command = Command::new(binary("kubelet"));
+        command
+            .arg("run")
+            .arg("--pod-manifest-path")
+            .arg(self.manifests())
+            .arg("--root-dir")
+            .arg(self.root_dir())
+            .args(["--docker-endpoint", &Engine::endpoint(), "--hostname-override", &self.node])
+            .args(["--port", &self.api_port.to_string(), "--healthz-port", &self.healthz_port.to_string()])
+            .args(&self.flags);
+        assert!(self.kubelet.is_none(), "the kubelet of this world already runs");
+        self.kubelet = Some(Process::start(&mut command, &self.log_path()));
+        self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
+    }
+
+    /// Ends the kubelet as an upgrade does (`SIGTERM`); it must leave with 0.
+    pub async fn stop(&mut self) {
+        let mut kubelet = self.kubelet.take().expect("the kubelet runs");
+        kubelet.signal(Signal::TERM);
+        let status = wait_until(DEADLINE, async || kubelet.ended().ok_or_else(|| "it still runs".to_owned()))
+            .await
+            .unwrap();
+        assert!(status.success(), "the kubelet ended with {status} on SIGTERM\n{}", self.log_tail());
+    }
+
+    /// Kills the kubelet (`SIGKILL`).
+    pub fn kill(&mut self) {
+        self.kubelet.take().expect("the kubelet runs").kill();
+    }
+
+    /// The kubelet's process id.
+    pub fn kubelet_pid(&self) -> u32 {
+        self.kubelet.as_ref().expect("the kubelet runs").id()
+    }
+
+    /// Where the kubelet writes its log.
+    pub fn log_path(&self) -> PathBuf {
+        self.path("kubelet.log")
+    }
+
+    /// What the kubelet logged last.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read_to_string(self.log_path()).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(60)..].join("\n")
+    }
+
+    /// Runs a client verb of the `kubelet` command against this node.
+    pub async fn kubelet(&self, arguments: &[&str]) -> Output {
+        let root_dir = self.root_dir().display().to_string();
+        // Before the verb's own arguments: what follows a `--` belongs to somebody else.
+        self.run(&[&arguments[..1], &["--root-dir", &root_dir], &arguments[1..]].concat()).await
+    }
+
+    /// Runs `kubelet check`, which needs no node.
+    pub async fn kubelet_check(&self, path: &str) -> Output {
+        self.run(&["check", path]).await
+    }
+
+    async fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = tokio::process::Command::new(binary("kubelet"));
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        let run = tokio::time::timeout(DEADLINE, command.output()).await;
+        let output =
+            run.unwrap_or_else(|_| panic!("kubelet {arguments:?} did not end\n{}", self.log_tail())).unwrap();
+        Output {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    // --- what there is ---
+
+    /// The items of `kubelet get <resource> -o json`, of all namespaces.
+    ///
+    /// # Errors
+    /// What the command said when it failed.
+    pub async fn get(&self, resource: &str) -> Result<Vec<Value>, String> {
+        let output = self.kubelet(&["get", resource, "-A", "-o", "json"]).await;
+        if output.code != 0 {
+            return Err(format!("kubelet get {resource} ended with {}: {}", output.code, output.stderr));
+        }
+        let mut list: Value = serde_json::from_str(&output.stdout).map_err(|error| error.to_string())?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            other => Err(format!("kubelet get {resource} gave no list of items but {other}")),
+        }
+    }
+
+    /// Every pod of the node.
+    ///
+    /// # Errors
+    /// What `kubelet get pods` said when it failed.
+    pub async fn pods(&self) -> Result<Vec<Pod>, String> {
+        Ok(self.get("pods").await?.into_iter().map(Pod).collect())
+    }
+
+    /// The pod that a manifest calls so.
+    ///
+    /// # Errors
+    /// When there is none, or the kubelet does not answer.
+    pub async fn pod(&self, name: &str) -> Result<Pod, String> {
+        let full = self.pod_name(name);
+        let found = self.pods().await?.into_iter().find(|pod| pod.name() == full);
+        found.ok_or_else(|| format!("there is no pod {full}"))
+    }
+
+    /// Reasons and messages of the events about a pod, `Reason: message`, oldest first.
+    ///
+    /// # Errors
+    /// What `kubelet get events` said when it failed.
+    pub async fn events(&self, name: &str) -> Result<Vec<String>, String> {
+        let full = self.pod_name(name);
+        let line = |event: &Value| {
+            let text = |key: &str| event[key].as_str().unwrap_or("").to_owned();
+            format!("{}: {}", text("reason"), text("message"))
+        };
+        let events = self.get("events").await?;
+        Ok(events.iter().filter(|event| event["involvedObject"]["name"] == full.as_str()).map(line).collect())
+    }
+
+    /// Every container of this node, sandboxes included.
+    pub async fn containers(&self) -> Vec<Container> {
+        self.engine.containers(&self.node).await
+    }
+
+    /// The newest container of that name in that pod; a pod's sandbox is called `POD`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn container(&self, pod: &str, name: &str) -> Result<Container, String> {
+        let full = self.pod_name(pod);
+        let mut containers = self.containers().await;
+        containers.retain(|container| container.pod == full && container.name == name);
+        containers.pop().ok_or_else(|| format!("pod {full} has no container {name}"))
+    }
+
+    // --- waiting ---
+
+    /// Waits for a condition; when the time is up, fails with everything that helps to see why.
+    pub async fn wait_for<T>(&self, what: &str, look: impl AsyncFnMut() -> Result<T, String>) -> T {
+        self.wait_within(DEADLINE, what, look).await
+    }
+
+    /// As `wait_for`, with a deadline of its own.
+    pub async fn wait_within<T>(
+        &self,
+        deadline: Duration,
+        what: &str,
+        look: impl AsyncFnMut() -> Result<T, String>,
+    ) -> T {
+        match wait_until(deadline, look).await {
+            Ok(found) => found,
+            Err(seen) => panic!("waited {deadline:?} for {what}, but {seen}\n{}", report::report(self).await),
+        }
+    }
+
+    /// Waits until a pod is as the condition wants it, and returns it.
+    pub async fn wait_for_pod(&self, name: &str, what: &str, holds: impl Fn(&Pod) -> bool) -> Pod {
+        let look = async || {
+            let pod = self.pod(name).await?;
+            if holds(&pod) { Ok(pod) } else { Err(format!("its status is {}", pod.0["status"])) }
+        };
+        self.wait_for(&format!("pod {name}: {what}"), look).await
+    }
+
+    /// Waits until a pod is Ready.
+    pub async fn wait_ready(&self, name: &str) -> Pod {
+        self.wait_for_pod(name, "to be Ready", Pod::is_ready).await
+    }
+
+    /// Waits until a pod is gone, from the API and from the engine.
+    pub async fn wait_gone(&self, name: &str) {
+        let full = self.pod_name(name);
+        let look = async || {
+            if self.pods().await?.iter().any(|pod| pod.name() == full) {
+                return Err("the API still has it".to_owned());
+            }
+            let left = self.containers().await;
+            let left: Vec<_> = left.iter().filter(|container| container.pod == full).collect();
+            if left.is_empty() { Ok(()) } else { Err(format!("the engine still has {left:?}")) }
+        };
+        self.wait_for(&format!("pod {name} to be gone"), look).await;
+    }
+
+    /// Waits for an event about a pod that contains the text.
+    pub async fn wait_for_event(&self, name: &str, text: &str) -> String {
+        let look = async || {
+            let events = self.events(name).await?;
+            events
+                .iter()
+                .find(|event| event.contains(text))
+                .cloned()
+                .ok_or_else(|| format!("its events are {events:?}"))
+        };
+        self.wait_for(&format!("an event of pod {name} with {text:?}"), look).await
+    }
+
+    /// Waits until a container of a pod has written the text, and returns all it wrote.
+    pub async fn wait_for_log(&self, pod: &str, container: &str, text: &str) -> String {
+        let look = async || {
+            let log = self.engine.logs(&self.container(pod, container).await?.id).await;
+            if log.contains(text) { Ok(log) } else { Err(format!("it wrote {log:?}")) }
+        };
+        self.wait_for(&format!("{pod}/{container} to write {text:?}"), look).await
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // First the kubelet: it would start again what is removed under it.
+        drop(self.kubelet.take());
+        let node = self.node.clone();
+        // A thread, because the test's own runtime is busy with this very drop.
+        let cleaned = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async { Engine::connect().await.remove_all(&node).await });
+        });
+        let _ = cleaned.join();
+        unmount_all(self.folder.path());
+    }
+}
+
+/// Unmounts what a kubelet mounted under the folder (tmpfs, bind mounts), so that it can be removed.
+fn unmount_all(folder: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // The latest first: a later mount may stand inside an earlier one.
+    for path in mounts.lines().rev().filter_map(|line| line.split(' ').nth(4)) {
+        if Path::new(path).starts_with(folder) {
+            let _ = unmount(path, UnmountFlags::DETACH);
+        }
+    }
+}
