@@ -1,5 +1,6 @@
 //! The door to containers: what the rest of the kubelet asks of an engine, and nothing more.
 
+pub mod docker;
 pub mod spec;
 
 use std::collections::BTreeMap;
@@ -179,8 +180,18 @@ pub struct Info {
     pub security: Vec<String>,
 }
 
-/// What a created container had to do without because this engine refuses it.
+/// What a container had to do without because this engine refuses it, one part an entry (`oom_score_adj -997`).
 pub type DoneWithout = Vec<String>;
+
+/// A container that has been started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Started {
+    /// A close look at what runs now; its id differs from what was asked for when the engine refused a part of the
+    /// container and it was made again, under the same name, without that part.
+    pub seen: Seen,
+    /// What it had to do without, now or when it was made; kept in its labels.
+    pub without: DoneWithout,
+}
 
 /// A container engine. Every method is one request unless it says otherwise, bounded in time, and safe to repeat.
 #[async_trait]
@@ -203,8 +214,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// Makes a container that joins its sandbox; idempotent by name.
     async fn create_container(&self, spec: &ContainerSpec) -> Result<observed::Container, Error>;
 
-    /// Starts a sandbox or a container. `Ok` lists what it had to do without.
-    async fn start(&self, id: &str) -> Result<DoneWithout, Error>;
+    /// Starts a sandbox or a container and looks at it; one that runs already is fine. A container whose start is
+    /// refused stays, and a look at it tells why.
+    async fn start(&self, id: &str) -> Result<Started, Error>;
 
     /// Sends a signal (`SIGTERM`, `SIGKILL`, ...); a container that has ended already is fine.
     async fn signal(&self, id: &str, signal: &str) -> Result<(), Error>;
@@ -291,6 +303,8 @@ pub mod labels {
     pub const TERMINATION_POLICY: &str = "io.coracle.container.termination-message-policy";
     /// Where the termination message lies on the host.
     pub const TERMINATION_FILE: &str = "io.coracle.container.termination-message-file";
+    /// What the engine refused and the container does without, one part a line.
+    pub const DONE_WITHOUT: &str = "io.coracle.container.done-without";
     /// The name a sandbox bears in [`CONTAINER_NAME`].
     pub const SANDBOX_NAME: &str = "POD";
 }

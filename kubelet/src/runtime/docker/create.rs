@@ -1,0 +1,286 @@
+//! Making sandboxes and containers, and finding the one that is there already.
+
+use std::collections::HashMap;
+
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig, HostConfigLogConfig,
+    Mount as EngineMount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, PortBinding,
+};
+use bollard::query_parameters::CreateContainerOptions;
+
+use super::errors::{WORK, is_gone, within};
+use super::{Docker, Settings, lifecycle, look};
+use crate::observed;
+use crate::runtime::spec::{ContainerSpec, HostPort, Identity, Mount, Network, SandboxSpec, Security};
+use crate::runtime::{Error, Labels, Seen, labels};
+
+/// The sandbox's process is the last that the kernel may end for lack of memory; Kubernetes gives it the same.
+const SANDBOX_OOM_SCORE_ADJ: i64 = -998;
+
+/// cgroup v1 shares of a process that only waits: the least there is.
+const SANDBOX_CPU_SHARES: i64 = 2;
+
+/// How often a name that another container still bears is tried for: once for the one in the way, once more for
+/// one whose removal was under way.
+const TRIES: usize = 3;
+
+pub(super) async fn sandbox(docker: &Docker, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
+    let mut body = sandbox_body(&docker.node, spec);
+    docker.abilities.adapt(docker, &mut body).await?;
+    let seen = match make(docker, &spec.identity, &body).await {
+        // Somebody removed the built-in image since it was last loaded.
+        Err(error) if is_gone(&error) && docker.pause.is(&spec.image) => {
+            docker.pause.load(docker).await?;
+            make(docker, &spec.identity, &body).await?
+        }
+        made => made?,
+    };
+    match seen {
+        Seen::Sandbox(_, sandbox) => Ok(sandbox),
+        Seen::Container(identity, _) => Err(mislabelled(&identity)),
+    }
+}
+
+pub(super) async fn container(docker: &Docker, spec: &ContainerSpec) -> Result<observed::Container, Error> {
+    let mut body = container_body(&docker.node, &docker.settings, spec);
+    docker.abilities.adapt(docker, &mut body).await?;
+    match make(docker, &spec.identity, &body).await? {
+        Seen::Container(_, container) => Ok(container),
+        Seen::Sandbox(identity, _) => Err(mislabelled(&identity)),
+    }
+}
+
+fn mislabelled(identity: &Identity) -> Error {
+    let message = format!("{} is labelled as what it is not", identity.engine_name());
+    Error::Refused { operation: "create the container", message }
+}
+
+/// Creates under the identity's name; when a container of that name is there already, it is the one when it was
+/// made from the same, and makes room when not.
+async fn make(docker: &Docker, identity: &Identity, body: &ContainerCreateBody) -> Result<Seen, Error> {
+    let name = identity.engine_name();
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let error = match create(docker, &name, body).await {
+            Ok(id) => return look::look(docker, &id).await,
+            Err(error) if tries < TRIES && is_conflict(&error) => error,
+            Err(error) => return Err(error),
+        };
+        match look::inspect(docker, &name).await {
+            Ok(found) => match same(docker, identity, &found) {
+                Some(true) => return look::seen(docker, &name, found).await,
+                Some(false) => lifecycle::remove(docker, &name).await?,
+                None => return Err(error),
+            },
+            Err(gone) if is_gone(&gone) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a container that bears our name is what we were about to make; `None` when it is not ours to judge.
+fn same(docker: &Docker, identity: &Identity, found: &ContainerInspectResponse) -> Option<bool> {
+    let all = found.config.as_ref()?.labels.as_ref()?;
+    if all.get(labels::NODE) != Some(&docker.node) {
+        return None;
+    }
+    let usable = found.state.as_ref().is_none_or(|state| !state.dead.unwrap_or_default());
+    Some(usable && look::identity(all).as_ref() == Some(identity))
+}
+
+fn is_conflict(error: &Error) -> bool {
+    matches!(error, Error::Refused { message, .. } if message.contains("is already in use by container"))
+}
+
+/// One create, for the id.
+pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
+    let options = CreateContainerOptions { name: Some(name.to_owned()), ..CreateContainerOptions::default() };
+    let request = docker.client().await?.create_container(Some(options), body.clone());
+    within(WORK, "create the container", name, request).await.map(|made| made.id)
+}
+
+/// What Docker is told to make of a sandbox.
+fn sandbox_body(node: &str, spec: &SandboxSpec) -> ContainerCreateBody {
+    let (exposed, bindings) = ports(&spec.host_ports);
+    let (security, masked, read_only) = security_options(&spec.security_options);
+    ContainerCreateBody {
+        image: Some(spec.image.clone()),
+        hostname: spec.hostname.clone(),
+        domainname: spec.domain.clone(),
+        user: spec.user.clone(),
+        labels: Some(all_labels(node, &spec.identity, Labels::new())),
+        exposed_ports: filled(exposed),
+        host_config: Some(HostConfig {
+            network_mode: Some(match spec.network {
+                Network::Host => "host".to_owned(),
+                Network::Pod => "bridge".to_owned(),
+            }),
+            ipc_mode: Some(if spec.host_ipc { "host" } else { "shareable" }.to_owned()),
+            pid_mode: spec.host_pid.then(|| "host".to_owned()),
+            port_bindings: filled(bindings),
+            extra_hosts: filled(spec.host_aliases.iter().map(|(name, ip)| format!("{name}:{ip}")).collect()),
+            dns: filled(spec.dns.servers.clone()),
+            dns_search: filled(spec.dns.searches.clone()),
+            dns_options: filled(spec.dns.options.clone()),
+            sysctls: filled(spec.sysctls.clone().into_iter().collect()),
+            cgroup_parent: spec.cgroup_parent.clone(),
+            security_opt: filled(security),
+            masked_paths: masked,
+            readonly_paths: read_only,
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            readonly_rootfs: Some(true),
+            cpu_shares: Some(SANDBOX_CPU_SHARES),
+            oom_score_adj: Some(SANDBOX_OOM_SCORE_ADJ),
+            log_config: Some(HostConfigLogConfig { typ: Some("none".to_owned()), config: None }),
+            init: Some(false),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// What Docker is told to make of a container.
+fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> ContainerCreateBody {
+    let sandbox = format!("container:{}", spec.sandbox_id);
+    let Security { user, groups, privileged, add, drop, read_only_root, options } = &spec.security;
+    let (security, masked, read_only) = security_options(options);
+    let resources = &spec.resources;
+    ContainerCreateBody {
+        image: Some(spec.image_id.clone()),
+        entrypoint: spec.command.clone().filter(|command| !command.is_empty()),
+        cmd: spec.args.clone().filter(|args| !args.is_empty()),
+        working_dir: spec.working_dir.clone(),
+        env: filled(spec.env.clone()),
+        user: user.clone(),
+        labels: Some(all_labels(node, &spec.identity, container_labels(spec))),
+        stop_signal: spec.stop_signal.clone(),
+        open_stdin: Some(spec.stdin),
+        stdin_once: Some(spec.stdin_once),
+        tty: Some(spec.tty),
+        // Health is the pod's business: an image's own check would run beside the pod's probes.
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
+        host_config: Some(HostConfig {
+            network_mode: Some(match spec.network {
+                Network::Host => "host".to_owned(),
+                Network::Pod => sandbox.clone(),
+            }),
+            ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox.clone() }),
+            pid_mode: match (spec.host_pid, spec.share_process_namespace) {
+                (true, _) => Some("host".to_owned()),
+                (false, true) => Some(sandbox),
+                (false, false) => None,
+            },
+            mounts: filled(spec.mounts.iter().map(mount).collect()),
+            cpu_shares: resources.cpu_shares,
+            cpu_quota: resources.cpu_quota,
+            cpu_period: resources.cpu_period,
+            memory: resources.memory_bytes,
+            memory_swap: resources.memory_bytes,
+            pids_limit: resources.pids,
+            oom_score_adj: Some(i64::from(spec.oom_score_adj)),
+            cgroup_parent: spec.cgroup_parent.clone(),
+            group_add: filled(groups.clone()),
+            privileged: Some(*privileged),
+            cap_add: filled(add.clone()),
+            cap_drop: filled(drop.clone()),
+            readonly_rootfs: Some(*read_only_root),
+            security_opt: filled(security),
+            masked_paths: masked,
+            readonly_paths: read_only,
+            log_config: Some(log_config(settings)),
+            init: Some(false),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+fn container_labels(spec: &ContainerSpec) -> Labels {
+    let mut all = spec.labels.clone();
+    let mut put = |key: &str, value: String| all.insert(key.to_owned(), value);
+    put(labels::BACK_OFF, spec.back_off.as_millis().to_string());
+    put(labels::SANDBOX, spec.sandbox_id.clone());
+    put(labels::IMAGE, spec.image.clone());
+    put(labels::TERMINATION_PATH, spec.termination.path.clone());
+    put(labels::TERMINATION_POLICY, spec.termination.policy.clone());
+    put(labels::TERMINATION_FILE, spec.termination.file.clone());
+    all
+}
+
+/// All labels; the identity goes last, so that nothing from a pod or an image can take its place.
+fn all_labels(node: &str, identity: &Identity, more: Labels) -> HashMap<String, String> {
+    let mut all: HashMap<String, String> = more.into_iter().collect();
+    let mut put = |key: &str, value: &str| all.insert(key.to_owned(), value.to_owned());
+    put(labels::NODE, node);
+    put(labels::POD_UID, identity.uid.as_str());
+    put(labels::POD_NAME, &identity.pod);
+    put(labels::POD_NAMESPACE, &identity.namespace);
+    put(labels::CONTAINER_NAME, &identity.container);
+    put(labels::ATTEMPT, &identity.attempt.to_string());
+    put(labels::HASH, &identity.hash);
+    all
+}
+
+fn log_config(settings: &Settings) -> HostConfigLogConfig {
+    HostConfigLogConfig {
+        typ: Some("json-file".to_owned()),
+        config: Some(HashMap::from([
+            ("max-size".to_owned(), settings.log_max_bytes.to_string()),
+            ("max-file".to_owned(), settings.log_max_files.to_string()),
+        ])),
+    }
+}
+
+/// A bind mount. As `Mounts`, not `Binds`: with those the engine would make a missing source, as root, unasked.
+fn mount(mount: &Mount) -> EngineMount {
+    use MountBindOptionsPropagationEnum as Propagation;
+    let propagation = match mount.propagation.as_str() {
+        "rslave" => Propagation::RSLAVE,
+        "rshared" => Propagation::RSHARED,
+        _ => Propagation::RPRIVATE,
+    };
+    EngineMount {
+        typ: Some(MountType::BIND),
+        source: Some(mount.source.clone()),
+        target: Some(mount.target.clone()),
+        read_only: Some(mount.read_only),
+        bind_options: Some(MountBindOptions {
+            propagation: Some(propagation),
+            ..MountBindOptions::default()
+        }),
+        ..EngineMount::default()
+    }
+}
+
+type Bindings = HashMap<String, Option<Vec<PortBinding>>>;
+
+fn ports(ports: &[HostPort]) -> (Vec<String>, Bindings) {
+    let mut bindings = Bindings::new();
+    for port in ports {
+        let at = PortBinding {
+            host_ip: port.host_ip.map(|ip| ip.to_string()),
+            host_port: Some(port.host_port.to_string()),
+        };
+        let key = format!("{}/{}", port.container_port, port.protocol.to_lowercase());
+        bindings.entry(key).or_default().get_or_insert_default().push(at);
+    }
+    let mut exposed: Vec<_> = bindings.keys().cloned().collect();
+    exposed.sort();
+    (exposed, bindings)
+}
+
+/// Splits off `systempaths=unconfined`, which Docker's API says by two empty lists.
+fn security_options(options: &[String]) -> (Vec<String>, Option<Vec<String>>, Option<Vec<String>>) {
+    let rest: Vec<_> = options.iter().filter(|option| *option != "systempaths=unconfined").cloned().collect();
+    let open = (rest.len() < options.len()).then(Vec::new);
+    (rest, open.clone(), open)
+}
+
+/// `None` for what is empty, which is how Docker says "as the image or the engine has it".
+fn filled<T: Default + PartialEq>(value: T) -> Option<T> {
+    (value != T::default()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Commands inside a container, and its own streams.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bollard::exec::CreateExecOptions;
+use bollard::query_parameters::ResizeExecOptions;
+use futures_util::TryStreamExt;
+use tokio::io::{AsyncWrite, WriteHalf};
+
+use super::errors::{ASK, WORK, late, within};
+use super::{Docker, look, stream};
+use crate::runtime::{Error, ExecOutput, ExecRequest, ExecSession};
+
+pub(super) async fn run(
+    docker: &Docker,
+    id: &str,
+    command: &[String],
+    at_most: Duration,
+    limit: usize,
+) -> Result<ExecOutput, Error> {
+    const OPERATION: &str = "run the command";
+    let request = ExecRequest { command: command.to_vec(), stdin: false, tty: false };
+    let run = async {
+        let mut session = start(docker, id, &request).await?;
+        let mut output = Vec::new();
+        while let Some((_, piece)) = session.output.try_next().await? {
+            let room = limit.saturating_sub(output.len());
+            output.extend_from_slice(&piece[..piece.len().min(room)]);
+        }
+        // The streams end with the process, whose code the engine learns a moment later.
+        let code = ended(docker, &session.id).await?;
+        Ok(ExecOutput { exit_code: code, output })
+    };
+    tokio::time::timeout(at_most, run).await.unwrap_or_else(|_| Err(late(OPERATION, at_most)))
+}
+
+async fn ended(docker: &Docker, session: &str) -> Result<i32, Error> {
+    loop {
+        if let Some(code) = exit_code(docker, session).await? {
+            return Ok(code);
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(super) async fn start(docker: &Docker, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
+    const OPERATION: &str = "start the command";
+    let options = CreateExecOptions {
+        cmd: Some(request.command.clone()),
+        attach_stdin: Some(request.stdin),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(request.tty),
+        ..CreateExecOptions::default()
+    };
+    let create = docker.client().await?.create_exec(id, options);
+    let session = within(WORK, OPERATION, id, create).await?.id;
+    let path = format!("/exec/{session}/start");
+    let body = serde_json::json!({ "Detach": false, "Tty": request.tty }).to_string();
+    let pipe = stream::hijack(docker, OPERATION, id, &path, body).await?;
+    Ok(joined(session, pipe, request.tty, OPERATION))
+}
+
+pub(super) async fn attach(docker: &Docker, id: &str, stdin: bool) -> Result<ExecSession, Error> {
+    const OPERATION: &str = "attach to the container";
+    let found = look::inspect(docker, id).await?;
+    let terminal = found.config.and_then(|config| config.tty).unwrap_or_default();
+    let path = stream::query(
+        &format!("/containers/{id}/attach"),
+        &[("stream", "1"), ("stdin", if stdin { "1" } else { "0" }), ("stdout", "1"), ("stderr", "1")],
+    );
+    let pipe = stream::hijack(docker, OPERATION, id, &path, String::new()).await?;
+    Ok(joined(String::new(), pipe, terminal, OPERATION))
+}
+
+fn joined(id: String, pipe: stream::Pipe, terminal: bool, operation: &'static str) -> ExecSession {
+    let (read, write) = tokio::io::split(pipe);
+    ExecSession {
+        id,
+        output: stream::output(stream::chunks(read, operation), terminal),
+        input: Box::pin(Input(write)),
+    }
+}
+
+/// The way into a process; dropping it tells the process that its input has ended, while its output goes on.
+struct Input(WriteHalf<stream::Pipe>);
+
+impl AsyncWrite for Input {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        // Closing one direction of a socket does not wait for anything.
+        let _ = Pin::new(&mut self.0).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+    }
+}
+
+pub(super) async fn resize(docker: &Docker, session: &str, width: u16, height: u16) -> Result<(), Error> {
+    let size = ResizeExecOptions { w: i32::from(width), h: i32::from(height) };
+    within(ASK, "resize the terminal", session, docker.client().await?.resize_exec(session, size)).await
+}
+
+pub(super) async fn exit_code(docker: &Docker, session: &str) -> Result<Option<i32>, Error> {
+    let found =
+        within(ASK, "inspect the command", session, docker.client().await?.inspect_exec(session)).await?;
+    if found.running.unwrap_or_default() {
+        return Ok(None);
+    }
+    Ok(found.exit_code.map(|code| i32::try_from(code).unwrap_or(i32::MAX)))
+}
