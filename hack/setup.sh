@@ -53,7 +53,7 @@ unpacked() {
     apt_update "$package"
     say "unpacking Debian's $package into target/setup" >&2
     rm -rf "${CACHE:?}/$package" && mkdir -p "$CACHE/$package"
-    (cd "$CACHE/$package" && apt-get download -qq "$package" >&2 && dpkg -x "$package"_*.deb . && rm -f ./*.deb) \
+    (cd "$CACHE/$package" && apt-get -o APT::Sandbox::User=root download -qq "$package" >&2 && dpkg -x "$package"_*.deb . && rm -f ./*.deb) \
       || die "Debian's $package could not be fetched: see the message above"
   fi
   echo "$CACHE/$package/$program"
