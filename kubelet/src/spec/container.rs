@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 use super::env::Environment;
 use super::error::ConfigError;
 use super::facts::Facts;
-use super::{hash, identity, sandbox, spec_of};
+use super::{hash, identity, resources, sandbox, security, spec_of};
 use crate::observed::Sandbox;
 use crate::runtime::Image;
-use crate::runtime::spec::{ContainerSpec, Mount, Resources, Security, Termination};
+use crate::runtime::spec::{ContainerSpec, Mount, Termination};
 
 /// Where a container leaves its last words unless it says otherwise.
 const TERMINATION_PATH: &str = "/dev/termination-log";
@@ -32,6 +32,8 @@ pub struct ContainerInput<'a> {
     pub environment: &'a Environment,
     /// Its volumes, as the room `volumes` has mounted them.
     pub mounts: Vec<Mount>,
+    /// What the file holds that [`super::seccomp_file`] names; `None` when it names none, or there is none.
+    pub seccomp: Option<&'a str>,
     /// Restarts before this one.
     pub attempt: u32,
     /// How long a restart waits should this attempt end.
@@ -47,6 +49,12 @@ pub struct ContainerInput<'a> {
 pub fn container(input: ContainerInput<'_>) -> Result<ContainerSpec, ConfigError> {
     let ContainerInput { pod, container, environment, .. } = input;
     let spec = spec_of(pod)?;
+    if let Some(device) = container.volume_devices.iter().flatten().next() {
+        return Err(ConfigError::container(format!(
+            "volumeDevices: {}: block volumes are not supported",
+            device.name
+        )));
+    }
     let words = |list: &Option<Vec<String>>| {
         list.as_ref().filter(|l| !l.is_empty()).map(|l| l.iter().map(|w| environment.expand(w)).collect())
     };
@@ -69,10 +77,14 @@ pub fn container(input: ContainerInput<'_>) -> Result<ContainerSpec, ConfigError
         working_dir: container.working_dir.clone().filter(|d| !d.is_empty()),
         env: environment.lines(),
         mounts,
-        resources: Resources::default(),
-        oom_score_adj: 1000,
-        cgroup_parent: None,
-        security: Security::default(),
+        resources: resources::of(container, input.facts)?,
+        oom_score_adj: resources::oom_score_adj(spec, container, input.facts),
+        cgroup_parent: resources::cgroup_parent(
+            spec,
+            pod.metadata.uid.as_deref().unwrap_or_default(),
+            input.facts,
+        ),
+        security: security::of(pod, container, input.image, input.seccomp)?,
         stdin: container.stdin == Some(true),
         stdin_once: container.stdin_once == Some(true),
         tty: container.tty == Some(true),

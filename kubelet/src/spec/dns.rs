@@ -108,3 +108,6 @@ fn note(what: &str, kept: &[String]) -> Note {
         message: format!("more {what} than a resolver takes, the pod gets only: {}", kept.join(" ")),
     }
 }
+
+#[cfg(test)]
+mod tests;

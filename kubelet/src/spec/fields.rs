@@ -67,7 +67,31 @@ fn subscript(path: &str) -> Option<(&str, &str)> {
 
 /// `key="value"` a line, the value quoted and escaped.
 fn lines<'a>(map: impl Iterator<Item = (&'a String, &'a String)>) -> String {
-    map.map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
+    map.map(|(key, value)| format!("{key}={}", quoted(value))).collect::<Vec<_>>().join("\n")
+}
+
+/// A value in double quotes, on one line, with the escapes that readers of these files know from Go.
+fn quoted(value: &str) -> String {
+    let mut out = String::with_capacity(value.len() + 2);
+    out.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\x07' => out.push_str("\\a"),
+            '\x08' => out.push_str("\\b"),
+            '\x0b' => out.push_str("\\v"),
+            '\x0c' => out.push_str("\\f"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 fn first(ips: &[IpAddr], missing: &str) -> Result<String, ConfigError> {
@@ -129,3 +153,6 @@ fn amount_of(container: &Container, kind: &str, resource: &str) -> Option<Quanti
     let list = if kind == "limits" { &resources.limits } else { &resources.requests };
     Quantity::of(list.as_ref()?.get(resource)?).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,13 +9,17 @@ mod error;
 mod facts;
 mod fields;
 pub mod hash;
+mod resources;
 mod sandbox;
+mod security;
+mod sysctl;
 
 pub use container::{ContainerInput, container};
 pub use env::{Environment, needs_pod_ip};
 pub use error::{ConfigError, Note};
 pub use facts::{CgroupDriver, Facts};
 pub use sandbox::{notes, sandbox};
+pub use security::seccomp_file;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 

@@ -1,13 +1,12 @@
 //! A pod's sandbox: the container that holds its namespaces, its addresses and its names.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{ContainerPort, Pod, PodSpec};
 
 use super::error::{ConfigError, Note};
 use super::facts::Facts;
-use super::{dns, hash, host_network, identity, namespace, spec_of};
+use super::{dns, hash, host_network, identity, namespace, resources, security, spec_of, sysctl};
 use crate::runtime::labels::SANDBOX_NAME;
 use crate::runtime::spec::{HostPort, Network, SandboxSpec};
 
@@ -25,6 +24,11 @@ pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<Sa
     if spec.host_users == Some(false) {
         return Err(ConfigError::sandbox("hostUsers: false is not supported: leave it out"));
     }
+    if spec.resources.as_ref().is_some_and(|r| r.limits.is_some() || r.requests.is_some()) {
+        return Err(ConfigError::sandbox(
+            "resources of the pod as a whole are not supported: set those of its containers",
+        ));
+    }
     let host_network = host_network(pod);
     let (hostname, domain) = if host_network { (None, None) } else { names(pod, spec, facts)? };
     let context = spec.security_context.as_ref();
@@ -40,9 +44,9 @@ pub fn sandbox(pod: &Pod, facts: &Facts, attempt: u32, image: &str) -> Result<Sa
         host_pid: spec.host_pid == Some(true),
         host_ipc: spec.host_ipc == Some(true),
         share_process_namespace: spec.share_process_namespace == Some(true),
-        sysctls: BTreeMap::new(),
-        cgroup_parent: None,
-        security_options: Vec::new(),
+        sysctls: sysctl::of(pod, facts)?,
+        cgroup_parent: resources::cgroup_parent(spec, pod.metadata.uid.as_deref().unwrap_or_default(), facts),
+        security_options: security::se_linux(context.and_then(|c| c.se_linux_options.as_ref())).collect(),
         user: context.and_then(|c| Some((c.run_as_user?, c.run_as_group))).map(|(user, group)| match group {
             Some(group) => format!("{user}:{group}"),
             None => user.to_string(),

@@ -1,0 +1,130 @@
+//! cpu, memory and the order of killing, from a container's requests and limits.
+
+use api::qos::{QosClass, class};
+use api::quantity::Quantity;
+use api::resources::is_sidecar;
+use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
+
+use super::error::ConfigError;
+use super::facts::{CgroupDriver, Facts};
+use crate::runtime::spec::Resources;
+
+/// What the kernel allows, and what a container that asks for nothing gets.
+const MIN_SHARES: i64 = 2;
+const MAX_SHARES: i64 = 262_144;
+/// Shares of one core.
+const SHARES_A_CORE: i64 = 1024;
+/// Microseconds; the kernel's default, and Kubernetes'.
+const QUOTA_PERIOD: i64 = 100_000;
+/// Microseconds; the kernel refuses less.
+const MIN_QUOTA: i64 = 1000;
+
+/// Killed after everything else of pods.
+const GUARANTEED_OOM: i64 = -997;
+/// Killed first.
+const BEST_EFFORT_OOM: i64 = 1000;
+
+/// The limits of a container.
+///
+/// # Errors
+/// It asks for something that no engine here can give.
+pub(super) fn of(container: &Container, facts: &Facts) -> Result<Resources, ConfigError> {
+    let Some(resources) = &container.resources else { return Ok(limits(None, None, None, facts)) };
+    if let Some(claim) = resources.claims.iter().flatten().next() {
+        return Err(ConfigError::container(format!(
+            "resources.claims: {} cannot be claimed: this node has no devices to claim",
+            claim.name
+        )));
+    }
+    let named = resources.limits.iter().chain(&resources.requests).flatten();
+    if let Some((name, _)) =
+        named.into_iter().find(|(name, _)| name.starts_with("hugepages-") || name.contains('/'))
+    {
+        return Err(ConfigError::container(format!("resources: {name} is not supported: leave it out")));
+    }
+    let cpu_limit = limit(resources, "cpu").map(Quantity::milli);
+    Ok(limits(request(resources, "cpu").map(Quantity::milli), cpu_limit, limit(resources, "memory"), facts))
+}
+
+fn limits(
+    cpu_request: Option<i64>,
+    cpu_limit: Option<i64>,
+    memory: Option<Quantity>,
+    facts: &Facts,
+) -> Resources {
+    let cpu_limit = cpu_limit.filter(|&milli| milli > 0);
+    Resources {
+        cpu_shares: Some(shares(cpu_request.or(cpu_limit).unwrap_or(0))),
+        cpu_quota: cpu_limit.map(quota),
+        cpu_period: cpu_limit.map(|_| QUOTA_PERIOD),
+        memory_bytes: memory.map(Quantity::units).filter(|&bytes| bytes > 0),
+        pids: facts.pids_limit.filter(|&pids| pids > 0),
+    }
+}
+
+fn shares(milli: i64) -> i64 {
+    (milli.saturating_mul(SHARES_A_CORE) / 1000).clamp(MIN_SHARES, MAX_SHARES)
+}
+
+fn quota(milli: i64) -> i64 {
+    (milli.saturating_mul(QUOTA_PERIOD) / 1000).max(MIN_QUOTA)
+}
+
+/// Where a container stands in the kernel's order of killing: the more memory it asked for, the later.
+pub(super) fn oom_score_adj(spec: &PodSpec, container: &Container, facts: &Facts) -> i32 {
+    let critical = spec.priority_class_name.as_deref() == Some("system-node-critical");
+    let score = match class(spec) {
+        _ if critical => GUARANTEED_OOM,
+        QosClass::Guaranteed => GUARANTEED_OOM,
+        QosClass::BestEffort => BEST_EFFORT_OOM,
+        QosClass::Burstable => {
+            let mut memory = memory_request(container);
+            if is_sidecar(container) {
+                // A sidecar outlives every container it serves.
+                memory = memory.max(spec.containers.iter().map(memory_request).min().unwrap_or(0));
+            }
+            let part = i128::from(memory) * 1000 / i128::from(facts.memory_bytes.max(1));
+            (1000 - i64::try_from(part).unwrap_or(1000)).clamp(1000 + GUARANTEED_OOM, BEST_EFFORT_OOM - 1)
+        }
+    };
+    // Between -1000 and 1000.
+    i32::try_from(score).unwrap_or_default()
+}
+
+/// The cgroup of a pod as the engine's driver names it, `None` where pods have none of their own.
+pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<String> {
+    let class = match class(spec) {
+        QosClass::Guaranteed => "",
+        QosClass::Burstable => "burstable",
+        QosClass::BestEffort => "besteffort",
+    };
+    let root = facts.cgroup_root.trim_matches('/');
+    let parts = [root, "kubepods", class].into_iter().filter(|part| !part.is_empty());
+    Some(match facts.cgroup_driver? {
+        CgroupDriver::Cgroupfs => {
+            parts.fold(String::new(), |path, part| format!("{path}/{part}")) + "/pod" + uid
+        }
+        // A dash is the slash of slices, so that a UID bears underscores.
+        CgroupDriver::Systemd => {
+            parts.fold(String::new(), |path, part| path + &part.replace(['-', '/'], "_") + "-")
+                + "pod"
+                + &uid.replace('-', "_")
+                + ".slice"
+        }
+    })
+}
+
+fn memory_request(container: &Container) -> i64 {
+    container.resources.as_ref().and_then(|r| request(r, "memory")).map_or(0, Quantity::units)
+}
+
+fn request(resources: &ResourceRequirements, name: &str) -> Option<Quantity> {
+    Quantity::of(resources.requests.as_ref()?.get(name)?).ok()
+}
+
+fn limit(resources: &ResourceRequirements, name: &str) -> Option<Quantity> {
+    Quantity::of(resources.limits.as_ref()?.get(name)?).ok()
+}
+
+#[cfg(test)]
+mod tests;
