@@ -10,6 +10,9 @@ use std::time::Duration;
 
 pub use jiff::Timestamp;
 
+/// The name a pod's sandbox has where containers are told apart by name.
+pub const SANDBOX: &str = "POD";
+
 /// The identity of a pod on this node; the value of `metadata.uid` and of the label `io.kubernetes.pod.uid`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodUid(Arc<str>);

@@ -1,0 +1,115 @@
+//! One container is kept as its pod wants it: made, started, restarted after its back-off, replaced when edited.
+
+use k8s_openapi::api::core::v1::{Container, Probe};
+
+use super::restart::runs_again;
+use super::view::Run;
+use super::{Action, Input, Plan, StopReason, View, Waiting, after, end};
+use crate::observed::probes::Kind;
+use crate::observed::{Sandbox, State};
+
+/// What a container is to its pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// One of `spec.containers`.
+    Main,
+    /// One of `spec.initContainers`.
+    Init,
+}
+
+/// Names the step that brings this container to where it should be, if one is needed.
+pub(super) fn keep(
+    input: &Input<'_>,
+    view: &View<'_>,
+    sandbox: &Sandbox,
+    container: &Container,
+    role: Role,
+    plan: &mut Plan,
+) {
+    let name = &container.name;
+    let run = view.run(name);
+    let current = view.is_current(name, &run);
+    if let Run::Here(here) = &run {
+        let at_home = here.sandbox_id == sandbox.id;
+        match &here.state {
+            State::Running { .. } if !current => return end::stop(input, here, StopReason::Changed, plan),
+            State::Running { .. } if !at_home => return end::stop(input, here, StopReason::SandboxLost, plan),
+            State::Running { .. } => {
+                if let Some(reason) = condemned(input, &here.id) {
+                    end::stop(input, here, reason, plan);
+                }
+                return;
+            }
+            State::Created if current && at_home => {
+                if sandbox.state.is_running() && input.history.volumes_mounted {
+                    let action = Action::StartContainer { name: name.clone(), id: here.id.clone() };
+                    act_unless_failed(input, name, action, plan);
+                }
+                return;
+            }
+            State::Created => return plan.act(input, Action::Remove { id: here.id.clone() }),
+            State::Exited(_) => {}
+        }
+    }
+    let is_init = role == Role::Init;
+    let carried = match run.ended() {
+        Some(ended) if current && !(is_init && run.sandbox_id() != Some(&sandbox.id)) => {
+            if !runs_again(input.pod, container, is_init, ended.code) {
+                return;
+            }
+            let delay = input.back_off.wait(ended.back_off, ended.ran);
+            if let Some(due) = ended.at.and_then(|at| after(at, delay)) {
+                if due > input.now {
+                    plan.wake(due);
+                    let attempt = run.next_attempt() - 1;
+                    plan.waiting_on.push(Waiting::BackOff { container: name.clone(), attempt, delay });
+                    return;
+                }
+            }
+            input.back_off.next(delay)
+        }
+        _ => std::time::Duration::ZERO,
+    };
+    let has_address = sandbox.state.is_running() || !input.needs_address.contains(name);
+    if input.history.volumes_mounted && has_address {
+        let action =
+            Action::CreateContainer { name: name.clone(), attempt: run.next_attempt(), back_off: carried };
+        act_unless_failed(input, name, action, plan);
+    }
+}
+
+fn act_unless_failed(input: &Input<'_>, name: &str, action: Action, plan: &mut Plan) {
+    match input.history.failures.get(name) {
+        Some(failure) if failure.retry_at > input.now => {
+            plan.wake(failure.retry_at);
+            plan.waiting_on.push(Waiting::Retry { container: name.to_owned() });
+        }
+        _ => plan.act(input, action),
+    }
+}
+
+/// A probe has decided that this running container must be restarted.
+fn condemned(input: &Input<'_>, id: &str) -> Option<StopReason> {
+    let failed = |kind| input.verdicts.get(id, kind).is_some_and(|verdict| !verdict.success);
+    if failed(Kind::Startup) {
+        Some(StopReason::NeverStarted)
+    } else if failed(Kind::Liveness) {
+        Some(StopReason::Unhealthy)
+    } else {
+        None
+    }
+}
+
+/// A running container counts as started: it has no startup probe, or that has succeeded.
+pub(super) fn started(input: &Input<'_>, container: &Container, id: &str) -> bool {
+    has_passed(input, &container.startup_probe, id, Kind::Startup)
+}
+
+/// A started container counts as ready: it has no readiness probe, or that succeeds.
+pub(super) fn ready(input: &Input<'_>, container: &Container, id: &str) -> bool {
+    started(input, container, id) && has_passed(input, &container.readiness_probe, id, Kind::Readiness)
+}
+
+fn has_passed(input: &Input<'_>, probe: &Option<Probe>, id: &str, kind: Kind) -> bool {
+    probe.is_none() || input.verdicts.get(id, kind).is_some_and(|verdict| verdict.success)
+}

@@ -1,0 +1,79 @@
+//! What has been: the facts about a pod that the engine alone would forget.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::observed::Timestamp;
+
+/// What is remembered about one pod. Kept on disk but for what a restarted kubelet finds out again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct History {
+    /// When the kubelet first took the pod on: `status.startTime`.
+    pub started_at: Option<Timestamp>,
+    /// How it came to its end by itself.
+    pub terminal: Option<Terminal>,
+    /// The sandbox in which all init containers have done their work.
+    pub initialized_in: Option<String>,
+    /// Sandboxes made so far.
+    pub sandboxes: u32,
+    /// Its last addresses.
+    pub ips: Vec<IpAddr>,
+    /// The newest run of each container, so that counts and results outlive a removed container.
+    pub last: BTreeMap<String, LastRun>,
+    /// What could not be done, by container; the empty name is the pod itself.
+    #[serde(skip)]
+    pub failures: BTreeMap<String, Failure>,
+    /// Its volumes are there.
+    #[serde(skip)]
+    pub volumes_mounted: bool,
+    /// The pod is ending and its directory has been taken down.
+    #[serde(skip)]
+    pub cleaned_up: bool,
+}
+
+/// The newest run of a container that was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastRun {
+    /// Restarts before it.
+    pub attempt: u32,
+    /// Hash of what it was made from.
+    pub hash: String,
+    /// How long a restart waits after it.
+    pub back_off: Duration,
+    /// The sandbox it was in.
+    pub sandbox_id: String,
+    /// Exit code and time, once it had ended.
+    pub ended: Option<(i32, Timestamp)>,
+}
+
+/// How a pod came to its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terminal {
+    /// `true` for Succeeded, `false` for Failed.
+    pub succeeded: bool,
+    /// `DeadlineExceeded`, `Evicted` and the like; empty when its containers just ended.
+    pub reason: String,
+    /// What a person should know.
+    pub message: String,
+    /// [`super::Hashes::all`] at that time: an edited pod runs anew.
+    pub hashes: String,
+}
+
+/// Something could not be done and is tried again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// One word in CamelCase for `state.waiting.reason`.
+    pub reason: String,
+    /// What happened and what to do.
+    pub message: String,
+    /// When it is tried again.
+    pub retry_at: Timestamp,
+    /// The wait before that.
+    pub delay: Duration,
+}

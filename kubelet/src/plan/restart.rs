@@ -1,0 +1,72 @@
+//! Whether and when a container that ended runs again.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, ContainerRestartRule, Pod};
+
+use super::{is_sidecar, spec};
+use crate::observed::Timestamp;
+
+/// Times of the container back-off, those of the stock kubelet by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackOff {
+    /// The first wait.
+    pub initial: Duration,
+    /// The longest wait.
+    pub max: Duration,
+    /// A container that ran this long starts from the beginning.
+    pub reset_after: Duration,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(10),
+            max: Duration::from_secs(300),
+            reset_after: Duration::from_secs(600),
+        }
+    }
+}
+
+impl BackOff {
+    /// How long to wait after a run that carried the wait `carried` and lasted `ran`.
+    pub fn wait(&self, carried: Duration, ran: Duration) -> Duration {
+        if ran >= self.reset_after { Duration::ZERO } else { carried.min(self.max) }
+    }
+
+    /// The wait the next run carries when this one was restarted after `waited`.
+    pub fn next(&self, waited: Duration) -> Duration {
+        if waited.is_zero() { self.initial.min(self.max) } else { (waited * 2).clamp(self.initial, self.max) }
+    }
+}
+
+/// Whether the container runs again after that exit code, by its own rules, its own policy, then the pod's.
+pub(super) fn runs_again(pod: &Pod, container: &Container, is_init: bool, code: i32) -> bool {
+    if container.restart_policy_rules.iter().flatten().any(|rule| matches(rule, code)) {
+        return true;
+    }
+    if is_init && is_sidecar(container) {
+        return true;
+    }
+    let pod_policy = spec(pod).restart_policy.as_deref().unwrap_or("Always");
+    match container.restart_policy.as_deref().unwrap_or(pod_policy) {
+        "Never" => false,
+        "OnFailure" => code != 0,
+        _ => !is_init || code != 0,
+    }
+}
+
+fn matches(rule: &ContainerRestartRule, code: i32) -> bool {
+    let Some(codes) = &rule.exit_codes else { return false };
+    let listed = codes.values.iter().flatten().any(|value| *value == code);
+    match codes.operator.as_str() {
+        "In" => listed,
+        "NotIn" => !listed,
+        _ => false,
+    }
+}
+
+/// Time between two moments, zero when they are the wrong way round.
+pub(super) fn between(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}

@@ -1,0 +1,321 @@
+//! What the world is told of a pod: its phase, its conditions and the state of each container.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::core::v1::{
+    Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
+    ContainerStatus, HostIP, PodCondition, PodIP, PodStatus,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::container::{ready, started};
+use super::view::Run;
+use super::{Input, Key, Plan, View, Waiting, inits, is_sidecar, spec};
+use crate::observed::{self, Exit, State};
+
+/// The addresses of the node, the primary one first.
+pub type NodeAddresses = [IpAddr];
+
+/// The status of the pod at this moment; conditions keep the times of `previous` while they stand.
+pub fn status(
+    input: &Input<'_>,
+    plan: &Plan,
+    previous: Option<&PodStatus>,
+    node: &NodeAddresses,
+) -> PodStatus {
+    let view = View::new(input);
+    let role = |list: &[Container], is_init: bool| -> Vec<ContainerStatus> {
+        list.iter().map(|c| container_status(input, plan, &view, c, is_init)).collect()
+    };
+    let mains = role(&spec(input.pod).containers, false);
+    let init_statuses = role(inits(input.pod), true);
+    let terminal = plan.terminal.as_ref();
+    let phase = phase(input, plan, &view);
+    let host_network = spec(input.pod).host_network == Some(true);
+    let ips: &[IpAddr] = match input.observed.sandbox() {
+        _ if host_network => node,
+        Some(sandbox) if !sandbox.ips.is_empty() => &sandbox.ips,
+        _ => &input.history.ips,
+    };
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    PodStatus {
+        phase: Some(phase.to_owned()),
+        reason: terminal.and_then(|t| text(&t.reason)),
+        message: terminal.and_then(|t| text(&t.message)),
+        conditions: Some(conditions(input, plan, &view, &mains, &init_statuses, previous)),
+        container_statuses: Some(mains),
+        init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
+        host_ip: node.first().map(IpAddr::to_string),
+        host_ips: (!node.is_empty())
+            .then(|| node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
+        pod_ip: ips.first().map(IpAddr::to_string),
+        pod_ips: (!ips.is_empty())
+            .then(|| ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()),
+        start_time: input.history.started_at.map(Time),
+        qos_class: Some(api::qos::class(input.pod).as_str().to_owned()),
+        observed_generation: input.pod.metadata.generation,
+        ..PodStatus::default()
+    }
+}
+
+fn phase(input: &Input<'_>, plan: &Plan, view: &View<'_>) -> &'static str {
+    if let Some(terminal) = &plan.terminal {
+        return if terminal.succeeded { "Succeeded" } else { "Failed" };
+    }
+    if input.ending.is_some() {
+        let all_rest = |want_success: bool| {
+            spec(input.pod)
+                .containers
+                .iter()
+                .all(|c| view.rests(c, false).is_some_and(|e| !want_success || e.code == 0))
+        };
+        if let Some(terminal) = &input.history.terminal {
+            return if terminal.succeeded { "Succeeded" } else { "Failed" };
+        } else if all_rest(true) {
+            return "Succeeded";
+        } else if all_rest(false) {
+            return "Failed";
+        }
+    }
+    let has_run = |c: &Container| match view.run(&c.name) {
+        Run::Never => false,
+        Run::Here(here) => here.attempt > 0 || !matches!(here.state, State::Created),
+        Run::Past { .. } => true,
+    };
+    let all_have_run = spec(input.pod).containers.iter().all(has_run);
+    if view.initialized() && all_have_run { "Running" } else { "Pending" }
+}
+
+fn container_status(
+    input: &Input<'_>,
+    plan: &Plan,
+    view: &View<'_>,
+    container: &Container,
+    is_init: bool,
+) -> ContainerStatus {
+    let name = &container.name;
+    let run = view.run(name);
+    let here = match &run {
+        Run::Here(here) => Some(*here),
+        Run::Never | Run::Past { .. } => None,
+    };
+    let running = run.running();
+    let starting = input.under_way.contains(&Key::Container(name.clone()))
+        && container.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some())
+        && running.is_some();
+    let is_started = running.is_some_and(|c| !starting && started(input, container, &c.id));
+    let is_ready = running.is_some_and(|c| !starting && ready(input, container, &c.id));
+    let rests = view.rests(container, is_init).is_some();
+    let (state, last_state) = states(input, plan, view, container, &run, rests, starting);
+    let done_init = is_init && !is_sidecar(container) && run.ended().is_some_and(|e| e.code == 0);
+    ContainerStatus {
+        name: name.clone(),
+        image: here.map_or_else(|| container.image.clone().unwrap_or_default(), |c| c.image.clone()),
+        image_id: here.map(|c| c.image_id.clone()).unwrap_or_default(),
+        container_id: here.map(|c| format!("docker://{}", c.id)),
+        restart_count: i32::try_from(run.next_attempt().saturating_sub(1)).unwrap_or(i32::MAX),
+        ready: is_ready || done_init,
+        started: Some(is_started),
+        state: Some(state),
+        last_state,
+        ..ContainerStatus::default()
+    }
+}
+
+fn states(
+    input: &Input<'_>,
+    plan: &Plan,
+    view: &View<'_>,
+    container: &Container,
+    run: &Run<'_>,
+    rests: bool,
+    starting: bool,
+) -> (ContainerState, Option<ContainerState>) {
+    let name = &container.name;
+    let here = match run {
+        Run::Here(here) => Some(*here),
+        Run::Never | Run::Past { .. } => None,
+    };
+    let before = || {
+        let mut dead = input.observed.attempts(name).filter(|c| matches!(c.state, State::Exited(_)));
+        dead.next().map(|c| terminated(c))
+    };
+    if let Some(State::Running { started_at, .. }) = here.map(|c| &c.state) {
+        if starting {
+            return (waiting("ContainerCreating", ""), before());
+        }
+        let running = ContainerStateRunning { started_at: Some(Time(*started_at)) };
+        return (ContainerState { running: Some(running), ..Default::default() }, before());
+    }
+    let ended = here.filter(|c| matches!(c.state, State::Exited(_)));
+    let finished = plan.terminal.is_some() || input.ending.is_some();
+    if rests || finished {
+        return match ended {
+            Some(ended) => {
+                let mut earlier = input.observed.attempts(name).skip(1);
+                (terminated(ended), earlier.find(|c| matches!(c.state, State::Exited(_))).map(terminated))
+            }
+            None => (unknown_end(run, name), None),
+        };
+    }
+    if let Some(failure) = input.history.failures.get(name) {
+        return (waiting(&failure.reason, &failure.message), before());
+    }
+    let back_off = plan.waiting_on.iter().find_map(|waiting| match waiting {
+        Waiting::BackOff { container, delay, .. } if container == name => Some(*delay),
+        Waiting::BackOff { .. } | Waiting::Retry { .. } | Waiting::Init { .. } => None,
+    });
+    if let Some(delay) = back_off {
+        let meta = &input.pod.metadata;
+        let message = format!(
+            "back-off {}s restarting failed container={name} pod={}_{}({})",
+            delay.as_secs(),
+            meta.name.as_deref().unwrap_or_default(),
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.uid.as_deref().unwrap_or_default()
+        );
+        return (waiting("CrashLoopBackOff", &message), before());
+    }
+    if let (Some(ended), true) = (ended, !view.is_current(name, run) || !view.initialized()) {
+        // It is about to run again for an edit or in a new sandbox.
+        return (terminated(ended), None);
+    }
+    let pod_failure = input.history.failures.get(observed::SANDBOX).or_else(|| input.history.failures.get(""));
+    let message = pod_failure.map(|f| f.message.as_str()).unwrap_or_default();
+    let reason = if view.initialized() || inits(input.pod).iter().any(|c| c.name == *name) {
+        if inits(input.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
+    } else {
+        "PodInitializing"
+    };
+    (waiting(reason, message), before())
+}
+
+fn waiting(reason: &str, message: &str) -> ContainerState {
+    let waiting = ContainerStateWaiting {
+        reason: Some(reason.to_owned()),
+        message: (!message.is_empty()).then(|| message.to_owned()),
+    };
+    ContainerState { waiting: Some(waiting), ..Default::default() }
+}
+
+fn terminated(container: &observed::Container) -> ContainerState {
+    let State::Exited(exit) = &container.state else { return ContainerState::default() };
+    let terminated = ContainerStateTerminated {
+        exit_code: exit.code,
+        reason: Some(exit_reason(exit).to_owned()),
+        message: container.message.clone().or_else(|| exit.error.clone()),
+        started_at: exit.started_at.map(Time),
+        finished_at: Some(Time(exit.finished_at)),
+        container_id: Some(format!("docker://{}", container.id)),
+        ..Default::default()
+    };
+    ContainerState { terminated: Some(terminated), ..Default::default() }
+}
+
+/// A container that is gone from the engine, or never came to be, in a pod that has ended.
+fn unknown_end(run: &Run<'_>, name: &str) -> ContainerState {
+    let Some(ended) = run.ended() else { return waiting("ContainerCreating", "") };
+    let (reason, message) = match ended.at {
+        Some(_) if ended.code == 0 => ("Completed", None),
+        Some(_) => ("Error", None),
+        None => ("ContainerStatusUnknown", Some(format!("container {name} was removed by someone else"))),
+    };
+    let terminated = ContainerStateTerminated {
+        exit_code: ended.code,
+        reason: Some(reason.to_owned()),
+        message,
+        finished_at: ended.at.map(Time),
+        ..Default::default()
+    };
+    ContainerState { terminated: Some(terminated), ..Default::default() }
+}
+
+/// The stock word for how a container ended.
+pub fn exit_reason(exit: &Exit) -> &'static str {
+    match exit {
+        Exit { oom_killed: true, .. } => "OOMKilled",
+        Exit { started_at: None, .. } => "ContainerCannotRun",
+        Exit { code: 0, .. } => "Completed",
+        Exit { .. } => "Error",
+    }
+}
+
+fn conditions(
+    input: &Input<'_>,
+    plan: &Plan,
+    view: &View<'_>,
+    mains: &[ContainerStatus],
+    init_statuses: &[ContainerStatus],
+    previous: Option<&PodStatus>,
+) -> Vec<PodCondition> {
+    let completed = plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
+    let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
+    let unready: Vec<&str> = mains
+        .iter()
+        .chain(init_statuses.iter().filter(|s| inits(input.pod).iter().any(|c| is_sidecar(c) && c.name == s.name)))
+        .filter(|s| !s.ready)
+        .map(|s| s.name.as_str())
+        .collect();
+    let incomplete: Vec<&str> =
+        init_statuses.iter().filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
+    let initialized = view.initialized();
+    let containers_ready = completed.is_none() && unready.is_empty();
+    let gate = spec(input.pod).readiness_gates.iter().flatten().find(|gate| {
+        !conditions_of(input, previous).any(|c| c.type_ == gate.condition_type && c.status == "True")
+    });
+    let not_ready = || match completed {
+        Some(reason) => (reason.to_owned(), String::new()),
+        None => (
+            "ContainersNotReady".to_owned(),
+            format!("containers with unready status: [{}]", unready.join(" ")),
+        ),
+    };
+    let ready_reason = || match gate {
+        Some(gate) if containers_ready => (
+            "ReadinessGatesNotReady".to_owned(),
+            format!("corresponding condition of pod readiness gate \"{}\" is not True", gate.condition_type),
+        ),
+        _ => not_ready(),
+    };
+    let none = || (String::new(), String::new());
+    let initialized_reason = || match completed {
+        Some(_) => none(),
+        None => (
+            "ContainersNotInitialized".to_owned(),
+            format!("containers with incomplete status: [{}]", incomplete.join(" ")),
+        ),
+    };
+    let is_ready = containers_ready && gate.is_none();
+    let all = [
+        ("PodReadyToStartContainers", sandbox_up, none()),
+        ("Initialized", initialized, if initialized { none() } else { initialized_reason() }),
+        ("Ready", is_ready, if is_ready { none() } else { ready_reason() }),
+        ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
+        ("PodScheduled", true, none()),
+    ];
+    all.into_iter()
+        .map(|(type_, is_true, (reason, message))| {
+            let status = if is_true { "True" } else { "False" };
+            let old = previous.and_then(|p| p.conditions.iter().flatten().find(|c| c.type_ == type_));
+            let since = old.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
+            PodCondition {
+                type_: type_.to_owned(),
+                status: status.to_owned(),
+                last_transition_time: Some(since.unwrap_or(Time(input.now))),
+                reason: (!reason.is_empty()).then_some(reason),
+                message: (!message.is_empty()).then_some(message),
+                observed_generation: input.pod.metadata.generation,
+                ..PodCondition::default()
+            }
+        })
+        .collect()
+}
+
+/// Conditions others have set: those of the pod as it came, then those it had.
+fn conditions_of<'a>(
+    input: &'a Input<'_>,
+    previous: Option<&'a PodStatus>,
+) -> impl Iterator<Item = &'a PodCondition> {
+    let given = input.pod.status.iter().chain(previous);
+    given.flat_map(|status| status.conditions.iter().flatten())
+}

@@ -1,0 +1,1 @@
+//! Tables: what is wanted and there, and what is to be done.

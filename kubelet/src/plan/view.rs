@@ -1,0 +1,193 @@
+//! One look at a pod's containers: what the engine shows, completed by what is remembered.
+
+use k8s_openapi::api::core::v1::Container;
+
+use super::restart::{between, runs_again};
+use super::{Input, Terminal, deadline, inits, is_sidecar, spec};
+use crate::observed::{self, State, Timestamp};
+
+/// The newest run of a container.
+#[derive(Clone, Debug)]
+pub enum Run<'a> {
+    /// It never ran.
+    Never,
+    /// It is in the engine.
+    Here(&'a observed::Container),
+    /// The engine has no trace of it; it ended so, as far as is known.
+    Past {
+        /// Restarts before it.
+        attempt: u32,
+        /// Hash of what it was made from.
+        hash: &'a str,
+        /// How long a restart waits after it.
+        back_off: std::time::Duration,
+        /// The sandbox it was in.
+        sandbox_id: &'a str,
+        /// Its exit code; 137 when someone removed it while it ran.
+        code: i32,
+        /// When it ended, if that was seen.
+        ended_at: Option<Timestamp>,
+    },
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ended {
+    pub code: i32,
+    pub at: Option<Timestamp>,
+    pub ran: std::time::Duration,
+    pub back_off: std::time::Duration,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn hash(&self) -> Option<&'a str> {
+        match self {
+            Self::Never => None,
+            Self::Here(c) => Some(&c.hash),
+            Self::Past { hash, .. } => Some(hash),
+        }
+    }
+
+    pub(super) fn sandbox_id(&self) -> Option<&'a str> {
+        match self {
+            Self::Never => None,
+            Self::Here(c) => Some(&c.sandbox_id),
+            Self::Past { sandbox_id, .. } => Some(sandbox_id),
+        }
+    }
+
+    /// The attempt number a further run gets.
+    pub(super) fn next_attempt(&self) -> u32 {
+        match self {
+            Self::Never => 0,
+            Self::Here(c) => c.attempt + 1,
+            Self::Past { attempt, .. } => attempt + 1,
+        }
+    }
+
+    pub(super) fn running(&self) -> Option<&'a observed::Container> {
+        match self {
+            Self::Here(c) if c.state.is_running() => Some(c),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ended(&self) -> Option<Ended> {
+        match self {
+            Self::Never => None,
+            Self::Here(c) => match &c.state {
+                State::Exited(exit) => Some(Ended {
+                    code: exit.code,
+                    at: Some(exit.finished_at),
+                    ran: exit.started_at.map(|from| between(from, exit.finished_at)).unwrap_or_default(),
+                    back_off: c.back_off,
+                }),
+                State::Created | State::Running { .. } => None,
+            },
+            Self::Past { code, ended_at, back_off, .. } => {
+                Some(Ended { code: *code, at: *ended_at, ran: Default::default(), back_off: *back_off })
+            }
+        }
+    }
+}
+
+/// The pod's containers as plans see them.
+#[derive(Clone, Debug)]
+pub struct View<'a> {
+    observed: &'a observed::Pod,
+    input: &'a Input<'a>,
+}
+
+impl<'a> View<'a> {
+    /// A view of this moment.
+    pub fn new(input: &'a Input<'a>) -> Self {
+        Self { observed: input.observed, input }
+    }
+
+    /// The newest run of the container of that name.
+    pub fn run(&self, name: &str) -> Run<'a> {
+        let here = self.observed.newest(name);
+        let last = self.input.history.last.get(name);
+        match (here, last) {
+            (Some(here), Some(last)) if last.attempt > here.attempt => Self::past(last),
+            (Some(here), _) => Run::Here(here),
+            (None, Some(last)) => Self::past(last),
+            (None, None) => Run::Never,
+        }
+    }
+
+    fn past(last: &'a super::LastRun) -> Run<'a> {
+        Run::Past {
+            attempt: last.attempt,
+            hash: &last.hash,
+            back_off: last.back_off,
+            sandbox_id: &last.sandbox_id,
+            code: last.ended.map_or(137, |(code, _)| code),
+            ended_at: last.ended.map(|(_, at)| at),
+        }
+    }
+
+    /// Containers that run, whatever their attempt.
+    pub(super) fn running(&self) -> impl Iterator<Item = &'a observed::Container> + use<'a> {
+        self.observed.containers.iter().filter(|c| c.state.is_running())
+    }
+
+    /// True when the run was made from what is wanted now.
+    pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
+        run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
+    }
+
+    /// The container has ended for good: made from what is wanted now, and its policy lets it rest.
+    pub(super) fn rests(&self, container: &Container, is_init: bool) -> Option<Ended> {
+        let run = self.run(&container.name);
+        if !self.is_current(&container.name, &run) {
+            return None;
+        }
+        run.ended().filter(|ended| !runs_again(self.input.pod, container, is_init, ended.code))
+    }
+
+    /// True once all init containers of the current sandbox have done their work.
+    pub fn initialized(&self) -> bool {
+        if inits(self.input.pod).is_empty() {
+            return true;
+        }
+        let Some(sandbox) = self.observed.sandbox() else {
+            return self.input.history.initialized_in.is_some();
+        };
+        self.input.history.initialized_in.as_deref() == Some(&sandbox.id)
+            || spec(self.input.pod).containers.iter().any(|main| {
+                self.observed.attempts(&main.name).any(|c| c.sandbox_id == sandbox.id && c.state != State::Created)
+            })
+    }
+
+    /// How the pod has come to its end by itself, if it has.
+    pub(super) fn terminal(&self, input: &Input<'_>) -> Option<Terminal> {
+        let hashes = input.hashes.all();
+        if let Some(terminal) = &input.history.terminal {
+            if terminal.hashes == hashes {
+                return Some(terminal.clone());
+            }
+        }
+        if deadline(input).is_some_and(|at| at <= input.now) {
+            return Some(Terminal {
+                succeeded: false,
+                reason: "DeadlineExceeded".to_owned(),
+                message: "Pod was active on the node longer than the specified deadline".to_owned(),
+                hashes,
+            });
+        }
+        let ended = |succeeded| {
+            Some(Terminal { succeeded, reason: String::new(), message: String::new(), hashes: hashes.clone() })
+        };
+        for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {
+            if !self.initialized() && self.rests(init, true).is_some_and(|e| e.code != 0) {
+                return ended(false);
+            }
+        }
+        let mut succeeded = true;
+        for main in &spec(input.pod).containers {
+            succeeded &= self.rests(main, false)?.code == 0;
+        }
+        ended(succeeded)
+    }
+}
