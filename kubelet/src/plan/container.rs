@@ -33,7 +33,9 @@ pub(super) fn keep(
         let at_home = here.sandbox_id == sandbox.id;
         match &here.state {
             State::Running { .. } if !current => return end::stop(input, here, StopReason::Changed, plan),
-            State::Running { .. } if !at_home => return end::stop(input, here, StopReason::SandboxLost, plan),
+            State::Running { .. } if !at_home => {
+                return end::stop(input, here, StopReason::SandboxLost, plan);
+            }
             State::Running { .. } => {
                 if let Some(reason) = condemned(input, &here.id) {
                     end::stop(input, here, reason, plan);
@@ -58,13 +60,13 @@ pub(super) fn keep(
                 return;
             }
             let delay = input.back_off.wait(ended.back_off, ended.ran);
-            if let Some(due) = ended.at.and_then(|at| after(at, delay)) {
-                if due > input.now {
-                    plan.wake(due);
-                    let attempt = run.next_attempt() - 1;
-                    plan.waiting_on.push(Waiting::BackOff { container: name.clone(), attempt, delay });
-                    return;
-                }
+            if let Some(due) = ended.at.and_then(|at| after(at, delay))
+                && due > input.now
+            {
+                plan.wake(due);
+                let attempt = run.next_attempt() - 1;
+                plan.waiting_on.push(Waiting::BackOff { container: name.clone(), attempt, delay });
+                return;
             }
             input.back_off.next(delay)
         }

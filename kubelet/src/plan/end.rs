@@ -72,7 +72,8 @@ fn quiet(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
 /// Stops and removes containers the pod no longer names.
 pub(super) fn drop_strangers(input: &Input<'_>, _view: &View<'_>, plan: &mut Plan) {
     let is_named = |name: &str| {
-        spec(input.pod).containers.iter().any(|c| c.name == name) || inits(input.pod).iter().any(|c| c.name == name)
+        spec(input.pod).containers.iter().any(|c| c.name == name)
+            || inits(input.pod).iter().any(|c| c.name == name)
     };
     for stranger in input.observed.containers.iter().filter(|c| !is_named(&c.name)) {
         if stranger.state.is_running() {

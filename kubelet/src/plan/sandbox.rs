@@ -57,5 +57,6 @@ fn stop_all(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     for running in view.running() {
         end::stop(input, running, StopReason::SandboxLost, plan);
     }
-    view.running().next().is_some() || input.under_way.iter().any(|key| matches!(key, super::Key::Container(_)))
+    view.running().next().is_some()
+        || input.under_way.iter().any(|key| matches!(key, super::Key::Container(_)))
 }

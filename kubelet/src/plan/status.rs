@@ -46,13 +46,11 @@ pub fn status(
         container_statuses: Some(mains),
         init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
         host_ip: node.first().map(IpAddr::to_string),
-        host_ips: (!node.is_empty())
-            .then(|| node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
+        host_ips: (!node.is_empty()).then(|| node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
         pod_ip: ips.first().map(IpAddr::to_string),
-        pod_ips: (!ips.is_empty())
-            .then(|| ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()),
+        pod_ips: (!ips.is_empty()).then(|| ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()),
         start_time: input.history.started_at.map(Time),
-        qos_class: Some(api::qos::class(input.pod).as_str().to_owned()),
+        qos_class: Some(String::new()),
         observed_generation: input.pod.metadata.generation,
         ..PodStatus::default()
     }
@@ -138,7 +136,7 @@ fn states(
     };
     let before = || {
         let mut dead = input.observed.attempts(name).filter(|c| matches!(c.state, State::Exited(_)));
-        dead.next().map(|c| terminated(c))
+        dead.next().map(terminated)
     };
     if let Some(State::Running { started_at, .. }) = here.map(|c| &c.state) {
         if starting {
@@ -180,7 +178,8 @@ fn states(
         // It is about to run again for an edit or in a new sandbox.
         return (terminated(ended), None);
     }
-    let pod_failure = input.history.failures.get(observed::SANDBOX).or_else(|| input.history.failures.get(""));
+    let pod_failure =
+        input.history.failures.get(observed::SANDBOX).or_else(|| input.history.failures.get(""));
     let message = pod_failure.map(|f| f.message.as_str()).unwrap_or_default();
     let reason = if view.initialized() || inits(input.pod).iter().any(|c| c.name == *name) {
         if inits(input.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
@@ -252,12 +251,15 @@ fn conditions(
     let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
     let unready: Vec<&str> = mains
         .iter()
-        .chain(init_statuses.iter().filter(|s| inits(input.pod).iter().any(|c| is_sidecar(c) && c.name == s.name)))
+        .chain(
+            init_statuses
+                .iter()
+                .filter(|s| inits(input.pod).iter().any(|c| is_sidecar(c) && c.name == s.name)),
+        )
         .filter(|s| !s.ready)
         .map(|s| s.name.as_str())
         .collect();
-    let incomplete: Vec<&str> =
-        init_statuses.iter().filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
+    let incomplete: Vec<&str> = init_statuses.iter().filter(|s| !s.ready).map(|s| s.name.as_str()).collect();
     let initialized = view.initialized();
     let containers_ready = completed.is_none() && unready.is_empty();
     let gate = spec(input.pod).readiness_gates.iter().flatten().find(|gate| {

@@ -156,17 +156,19 @@ impl<'a> View<'a> {
         };
         self.input.history.initialized_in.as_deref() == Some(&sandbox.id)
             || spec(self.input.pod).containers.iter().any(|main| {
-                self.observed.attempts(&main.name).any(|c| c.sandbox_id == sandbox.id && c.state != State::Created)
+                self.observed
+                    .attempts(&main.name)
+                    .any(|c| c.sandbox_id == sandbox.id && c.state != State::Created)
             })
     }
 
     /// How the pod has come to its end by itself, if it has.
     pub(super) fn terminal(&self, input: &Input<'_>) -> Option<Terminal> {
         let hashes = input.hashes.all();
-        if let Some(terminal) = &input.history.terminal {
-            if terminal.hashes == hashes {
-                return Some(terminal.clone());
-            }
+        if let Some(terminal) = &input.history.terminal
+            && terminal.hashes == hashes
+        {
+            return Some(terminal.clone());
         }
         if deadline(input).is_some_and(|at| at <= input.now) {
             return Some(Terminal {
@@ -177,7 +179,12 @@ impl<'a> View<'a> {
             });
         }
         let ended = |succeeded| {
-            Some(Terminal { succeeded, reason: String::new(), message: String::new(), hashes: hashes.clone() })
+            Some(Terminal {
+                succeeded,
+                reason: String::new(),
+                message: String::new(),
+                hashes: hashes.clone(),
+            })
         };
         for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {
             if !self.initialized() && self.rests(init, true).is_some_and(|e| e.code != 0) {
