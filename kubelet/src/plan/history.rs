@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observed::Timestamp;
+use crate::observed::{self, State, Timestamp};
 
 /// What is remembered about one pod. Kept on disk but for what a restarted kubelet finds out again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ pub struct History {
     pub terminal: Option<Terminal>,
     /// The sandbox in which all init containers have done their work.
     pub initialized_in: Option<String>,
+    /// When an edit last made a finished pod begin anew; what ended before does not count.
+    pub revived_at: Option<Timestamp>,
     /// Sandboxes made so far.
     pub sandboxes: u32,
     /// Its last addresses.
@@ -76,4 +78,53 @@ pub struct Failure {
     pub retry_at: Timestamp,
     /// The wait before that.
     pub delay: Duration,
+}
+
+impl History {
+    /// An edited pod that had come to its end begins anew: what ended before `now` no longer counts.
+    pub fn revive(&mut self, hashes: &str, now: Timestamp) {
+        if self.terminal.as_ref().is_some_and(|terminal| terminal.hashes != hashes) {
+            self.terminal = None;
+            self.started_at = Some(now);
+            self.revived_at = Some(now);
+            self.initialized_in = None;
+        }
+    }
+
+    /// Keeps what the engine may forget of the pod as it is now; true when anything was new.
+    pub fn remember(&mut self, observed: &observed::Pod, now: Timestamp) -> bool {
+        let mut is_news = self.started_at.is_none();
+        self.started_at.get_or_insert(now);
+        if let Some(sandbox) = observed.sandbox() {
+            is_news |= sandbox.attempt + 1 > self.sandboxes;
+            self.sandboxes = self.sandboxes.max(sandbox.attempt + 1);
+            if !sandbox.ips.is_empty() && self.ips != sandbox.ips {
+                self.ips.clone_from(&sandbox.ips);
+                is_news = true;
+            }
+        }
+        for container in observed.containers.iter().rev() {
+            let ended = match &container.state {
+                State::Created => continue,
+                State::Running { .. } => None,
+                State::Exited(exit) => Some((exit.code, exit.finished_at)),
+            };
+            let is_newer = self.last.get(&container.name).is_none_or(|last| {
+                container.attempt > last.attempt
+                    || (container.attempt == last.attempt && ended.is_some() && ended != last.ended)
+            });
+            if is_newer {
+                is_news = true;
+                let run = LastRun {
+                    attempt: container.attempt,
+                    hash: container.hash.clone(),
+                    back_off: container.back_off,
+                    sandbox_id: container.sandbox_id.clone(),
+                    ended,
+                };
+                self.last.insert(container.name.clone(), run);
+            }
+        }
+        is_news
+    }
 }

@@ -50,7 +50,7 @@ pub fn status(
         pod_ip: ips.first().map(IpAddr::to_string),
         pod_ips: (!ips.is_empty()).then(|| ips.iter().map(|ip| PodIP { ip: ip.to_string() }).collect()),
         start_time: input.history.started_at.map(Time),
-        qos_class: Some(String::new()),
+        qos_class: Some(api::qos::class(spec(input.pod)).as_str().to_owned()),
         observed_generation: input.pod.metadata.generation,
         ..PodStatus::default()
     }
@@ -102,10 +102,11 @@ fn container_status(
         && container.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some())
         && running.is_some();
     let is_started = running.is_some_and(|c| !starting && started(input, container, &c.id));
-    let is_ready = running.is_some_and(|c| !starting && ready(input, container, &c.id));
+    let stays = !is_init || is_sidecar(container);
+    let is_ready = stays && running.is_some_and(|c| !starting && ready(input, container, &c.id));
     let rests = view.rests(container, is_init).is_some();
     let (state, last_state) = states(input, plan, view, container, &run, rests, starting);
-    let done_init = is_init && !is_sidecar(container) && run.ended().is_some_and(|e| e.code == 0);
+    let done_init = !stays && run.ended().is_some_and(|e| e.code == 0);
     ContainerStatus {
         name: name.clone(),
         image: here.map_or_else(|| container.image.clone().unwrap_or_default(), |c| c.image.clone()),

@@ -132,9 +132,12 @@ impl<'a> View<'a> {
         self.observed.containers.iter().filter(|c| c.state.is_running())
     }
 
-    /// True when the run was made from what is wanted now.
+    /// True when the run was made from what is wanted now, and not before an edit revived the pod.
     pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
-        run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
+        let is_past = self.input.history.revived_at.is_some_and(|revived_at| {
+            run.ended().is_some_and(|ended| ended.at.is_none_or(|at| at < revived_at))
+        });
+        !is_past && run.hash() == self.input.hashes.containers.get(name).map(String::as_str)
     }
 
     /// The container has ended for good: made from what is wanted now, and its policy lets it rest.

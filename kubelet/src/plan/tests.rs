@@ -1,1 +1,0 @@
-//! Tables: what is wanted and there, and what is to be done.

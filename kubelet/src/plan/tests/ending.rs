@@ -1,0 +1,43 @@
+//! One line a case: how a pod is ended.
+
+use super::*;
+
+const WEB: &str =
+    "terminationGracePeriodSeconds: 20\ncontainers: [{name: web, image: a}, {name: db, image: a}]";
+const SIDE: &str = "terminationGracePeriodSeconds: 20\ninitContainers: [{name: s1, image: a, restartPolicy: Always}, {name: s2, image: a, restartPolicy: Always}]\ncontainers: [{name: web, image: a}]";
+
+fn ended(mut moment: Moment, since: i64, grace_seconds: i64) -> Moment {
+    moment.ending = Some(Ending { since: at(since), grace_seconds });
+    moment
+}
+
+#[test]
+fn containers_are_asked_together_then_everything_goes() {
+    let up = || Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
+    assert_eq!(ended(up(), 100, 20).says(), "stop db0 20s PodEnds, stop web0 20s PodEnds");
+    assert_eq!(ended(up(), 90, 20).says(), "stop db0 10s PodEnds, stop web0 10s PodEnds");
+    assert_eq!(ended(up(), 60, 20).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
+    assert_eq!(ended(up(), 100, 0).says(), "stop db0 0s PodEnds, stop web0 0s PodEnds");
+    let half = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, exited(0, 99));
+    assert_eq!(ended(half, 100, 20).says(), "stop web0 20s PodEnds");
+    let quiet = Moment::of(WEB).up().with("web", 0, State::Created).with("db", 0, exited(0, 99));
+    assert_eq!(ended(quiet, 100, 20).says(), "remove db0, remove web0, remove sb");
+}
+
+#[test]
+fn sidecars_end_last_in_reverse_order() {
+    let up = || Moment::of(SIDE).up().with("s1", 0, running(2)).with("s2", 0, running(2));
+    assert_eq!(ended(up().with("web", 0, running(3)), 100, 20).says(), "stop web0 20s PodEnds");
+    assert_eq!(ended(up().with("web", 0, exited(0, 99)), 100, 20).says(), "stop s20 20s PodEnds");
+    let last = Moment::of(SIDE).up().with("s1", 0, running(2)).with("s2", 0, exited(0, 99));
+    assert_eq!(ended(last, 100, 20).says(), "stop s10 20s PodEnds");
+}
+
+#[test]
+fn the_directory_goes_last() {
+    assert_eq!(ended(Moment::of(WEB), 100, 20).says(), "clean up");
+    let clean = ended(Moment::of(WEB), 100, 20).tune(|m| m.history.cleaned_up = true);
+    assert!(clean.plan().gone);
+    let busy = ended(Moment::of(WEB), 100, 20).busy(Key::Container("web".to_owned()));
+    assert_eq!(busy.says(), "");
+}

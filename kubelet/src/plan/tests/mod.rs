@@ -1,0 +1,183 @@
+//! Tables: what is wanted and what is there, and what is to be done. Then whole histories, by seed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod ending;
+mod model;
+mod simulation;
+mod statuses;
+mod steps;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::{Action, BackOff, Ending, Hashes, History, Input, Key, Plan, plan};
+use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
+
+/// Seconds after the beginning of the tests' time.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_000_000 + seconds).unwrap()
+}
+
+/// A pod of this spec, in YAML.
+fn pod(spec: &str) -> Pod {
+    let indented: String = spec.lines().map(|line| format!("  {line}\n")).collect();
+    let manifest = format!(
+        "apiVersion: v1\nkind: Pod\nmetadata: {{name: p, namespace: default, uid: u}}\nspec:\n{indented}"
+    );
+    let decoded = api::decode(manifest.as_bytes());
+    assert!(decoded.problems.is_empty(), "{:?}", decoded.problems);
+    match decoded.objects.into_iter().next() {
+        Some(api::object::Object::Pod(pod)) => *pod,
+        other => panic!("not a pod: {other:?}"),
+    }
+}
+
+/// Hashes that follow image and name alone.
+fn hashes(pod: &Pod) -> Hashes {
+    let containers = super::spec(pod).containers.iter().chain(super::inits(pod));
+    let hash = |c: &k8s_openapi::api::core::v1::Container| {
+        format!("{}:{}", c.name, c.image.as_deref().unwrap_or_default())
+    };
+    let sandbox = super::spec(pod).hostname.clone().unwrap_or_else(|| "s".to_owned());
+    Hashes {
+        containers: containers.map(|c| (c.name.clone(), format!("{sandbox}/{}", hash(c)))).collect(),
+        sandbox,
+    }
+}
+
+/// One moment of a pod, to be told in a few words.
+struct Moment {
+    pod: Pod,
+    observed: observed::Pod,
+    history: History,
+    verdicts: Verdicts,
+    under_way: BTreeSet<Key>,
+    needs_address: BTreeSet<String>,
+    ending: Option<Ending>,
+    now: Timestamp,
+}
+
+impl Moment {
+    fn of(spec: &str) -> Self {
+        let history = History { volumes_mounted: true, started_at: Some(at(0)), ..History::default() };
+        Self {
+            pod: pod(spec),
+            observed: observed::Pod::default(),
+            history,
+            verdicts: Verdicts::default(),
+            under_way: BTreeSet::new(),
+            needs_address: BTreeSet::new(),
+            ending: None,
+            now: at(100),
+        }
+    }
+
+    fn sandbox(mut self, state: State) -> Self {
+        self.observed.put_sandbox(Sandbox {
+            id: "sb".to_owned(),
+            attempt: 0,
+            hash: "s".to_owned(),
+            state,
+            ips: vec!["10.0.0.2".parse().unwrap()],
+            created_at: at(0),
+        });
+        self
+    }
+
+    fn up(self) -> Self {
+        self.sandbox(running(1))
+    }
+
+    fn with(mut self, name: &str, attempt: u32, state: State) -> Self {
+        let hash = hashes(&self.pod).containers.get(name).cloned().unwrap_or_default();
+        self.observed.put_container(Container {
+            id: format!("{name}{attempt}"),
+            name: name.to_owned(),
+            attempt,
+            hash,
+            back_off: Duration::ZERO,
+            image: "i".to_owned(),
+            image_id: "sha256:i".to_owned(),
+            sandbox_id: "sb".to_owned(),
+            state,
+            created_at: at(i64::from(attempt)),
+            notes: Default::default(),
+            message: None,
+        });
+        self
+    }
+
+    fn tune(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn busy(mut self, key: Key) -> Self {
+        self.under_way.insert(key);
+        self
+    }
+
+    fn verdict(mut self, id: &str, kind: Kind, success: bool) -> Self {
+        self.verdicts.set(id, kind, Verdict { success, since: at(50), message: String::new() });
+        self
+    }
+
+    fn plan(&self) -> Plan {
+        self.look(plan)
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Input<'_>) -> T) -> T {
+        look(&Input {
+            pod: &self.pod,
+            hashes: &hashes(&self.pod),
+            ending: self.ending.as_ref(),
+            observed: &self.observed,
+            verdicts: &self.verdicts,
+            history: &self.history,
+            needs_address: &self.needs_address,
+            under_way: &self.under_way,
+            back_off: BackOff::default(),
+            now: self.now,
+        })
+    }
+
+    /// The plan's actions in the words of [`brief`], joined by commas.
+    fn says(&self) -> String {
+        self.plan().actions.iter().map(brief).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn running(since: i64) -> State {
+    State::Running { started_at: at(since), pid: 42 }
+}
+
+fn exited(code: i32, finished: i64) -> State {
+    State::Exited(Exit {
+        code,
+        oom_killed: false,
+        error: None,
+        started_at: Some(at(1)),
+        finished_at: at(finished),
+    })
+}
+
+/// An action in a few words.
+fn brief(action: &Action) -> String {
+    match action {
+        Action::MountVolumes => "mount".to_owned(),
+        Action::CreateSandbox { attempt } => format!("create sandbox {attempt}"),
+        Action::StartSandbox { id } => format!("start sandbox {id}"),
+        Action::CreateContainer { name, attempt, back_off } => {
+            format!("create {name} {attempt} ({}s)", back_off.as_secs())
+        }
+        Action::StartContainer { id, .. } => format!("start {id}"),
+        Action::StopContainer { id, grace, reason, .. } => {
+            format!("stop {id} {}s {reason:?}", grace.as_secs())
+        }
+        Action::Remove { id } => format!("remove {id}"),
+        Action::CleanUp => "clean up".to_owned(),
+    }
+}

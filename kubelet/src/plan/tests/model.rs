@@ -1,0 +1,305 @@
+//! A small world for one pod: an engine, a kubelet that may crash between any two steps, and the faults of both.
+//!
+//! The engine's truth and what the kubelet has seen of it are two things here, as they are in life. Actions
+//! go step by step, so that a crash or an edit can come between making a container and hearing of it.
+
+use super::*;
+
+/// A generator of chance that repeats itself from its seed (splitmix64).
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next() % u64::try_from(limit.max(1)).unwrap()).unwrap()
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// An action under way.
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub action: Action,
+    /// How far it has come.
+    pub step: u32,
+    /// When its container was asked to end.
+    pub asked_at: Option<Timestamp>,
+    /// Hashes and address it was begun with.
+    hashes: Hashes,
+}
+
+/// The world.
+pub struct World {
+    pub truth: observed::Pod,
+    pub seen: Option<observed::Pod>,
+    pub engine_up: bool,
+    pub pod: usize,
+    pub ending: Option<Ending>,
+    pub history: History,
+    pub saved: (History, Option<Ending>),
+    pub verdicts: Verdicts,
+    pub tasks: Vec<Task>,
+    pub now: i64,
+    pub gone: bool,
+    next_id: u32,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self {
+            truth: observed::Pod::default(),
+            seen: Some(observed::Pod::default()),
+            engine_up: true,
+            pod: 0,
+            ending: None,
+            history: History::default(),
+            saved: (History::default(), None),
+            verdicts: Verdicts::default(),
+            tasks: Vec::new(),
+            now: 0,
+            gone: false,
+            next_id: 0,
+        }
+    }
+
+    /// A successful look, if the engine answers.
+    pub fn look(&mut self) {
+        if self.engine_up {
+            self.seen = Some(self.truth.clone());
+        }
+    }
+
+    /// The kubelet dies and starts again: what it was doing and had not written down is lost.
+    pub fn crash(&mut self) {
+        self.tasks.clear();
+        self.seen = None;
+        self.verdicts = Verdicts::default();
+        // Nothing was left on disk or wanted: the next kubelet does not even know of the pod.
+        self.gone |= self.history.cleaned_up;
+        (self.history, self.ending) = self.saved.clone();
+    }
+
+    /// The kubelet writes down what it knows.
+    pub fn save(&mut self) {
+        let mut history = self.history.clone();
+        history.failures.clear();
+        history.volumes_mounted = false;
+        history.cleaned_up = false;
+        self.saved = (history, self.ending.clone());
+    }
+
+    /// The engine's own end: everything that runs dies with it.
+    pub fn engine_restarts(&mut self) {
+        let now = at(self.now);
+        let exit = |state: &mut State| {
+            if let State::Running { started_at, .. } = *state {
+                let started_at = Some(started_at);
+                *state = State::Exited(Exit {
+                    code: 137,
+                    oom_killed: false,
+                    error: None,
+                    started_at,
+                    finished_at: now,
+                });
+            }
+        };
+        self.truth.containers.iter_mut().for_each(|c| exit(&mut c.state));
+        self.truth.sandboxes.iter_mut().for_each(|s| exit(&mut s.state));
+    }
+
+    pub fn exit_container(&mut self, index: usize, code: i32) {
+        let finished_at = at(self.now);
+        let container = &mut self.truth.containers[index];
+        if let State::Running { started_at, .. } = container.state {
+            let started_at = Some(started_at);
+            container.state =
+                State::Exited(Exit { code, oom_killed: false, error: None, started_at, finished_at });
+        }
+    }
+
+    pub fn begin(&mut self, action: Action, hashes: Hashes) {
+        self.tasks.push(Task { action, step: 0, asked_at: None, hashes });
+    }
+
+    /// Takes one task one step further; true when it has ended.
+    pub fn advance(&mut self, index: usize, fails: bool) {
+        let task = self.tasks[index].clone();
+        let done = if !self.engine_up && !matches!(task.action, Action::MountVolumes | Action::CleanUp) {
+            Some(false)
+        } else {
+            self.advance_one(index, &task, fails)
+        };
+        let Some(succeeded) = done else { return };
+        self.tasks.remove(index);
+        let slot = match task.action.key() {
+            Key::Volumes => String::new(),
+            Key::Sandbox => observed::SANDBOX.to_owned(),
+            Key::Container(name) => name,
+            Key::Remains(id) => id,
+        };
+        if succeeded {
+            self.history.failures.remove(&slot);
+            match task.action {
+                Action::MountVolumes => self.history.volumes_mounted = true,
+                Action::CleanUp => {
+                    self.history.cleaned_up = true;
+                    self.saved = (History::default(), self.ending.clone());
+                }
+                _ => {}
+            }
+        } else {
+            let failure = super::super::Failure {
+                reason: "Failed".to_owned(),
+                message: String::new(),
+                retry_at: at(self.now + 2),
+                delay: Duration::from_secs(2),
+            };
+            self.history.failures.insert(slot, failure);
+        }
+    }
+
+    /// `None` while it goes on, else whether it succeeded.
+    fn advance_one(&mut self, index: usize, task: &Task, fails: bool) -> Option<bool> {
+        self.tasks[index].step += 1;
+        let now = at(self.now);
+        match (&task.action, task.step) {
+            (Action::MountVolumes | Action::CleanUp, _) => Some(!fails),
+            // Every action first does its work, then hears of it: a crash may come between.
+            (_, 0) if fails => Some(false),
+            (Action::CreateSandbox { attempt }, 0) => {
+                self.create_sandbox(*attempt, &task.hashes.sandbox, now);
+                None
+            }
+            (Action::CreateContainer { name, attempt, back_off }, 0) => {
+                self.create_container(name, *attempt, *back_off, &task.hashes, now);
+                None
+            }
+            (Action::StartSandbox { id }, 0) => {
+                let ip = format!("10.0.{}.{}", self.now % 200, self.next_id % 200);
+                let sandbox = self.truth.sandboxes.iter_mut().find(|s| s.id == *id)?;
+                sandbox.state = State::Running { started_at: now, pid: 1 };
+                sandbox.ips = vec![ip.parse().unwrap()];
+                None
+            }
+            (Action::StartContainer { id, .. }, 0) => {
+                let up: Vec<String> = self
+                    .truth
+                    .sandboxes
+                    .iter()
+                    .filter(|s| s.state.is_running())
+                    .map(|s| s.id.clone())
+                    .collect();
+                let Some(container) = self.truth.containers.iter_mut().find(|c| c.id == *id) else {
+                    return Some(false);
+                };
+                if !up.contains(&container.sandbox_id) || container.state != State::Created {
+                    return Some(container.state.is_running());
+                }
+                container.state = State::Running { started_at: now, pid: 2 };
+                None
+            }
+            (Action::StopContainer { id, grace, .. }, _) => {
+                let Some(place) = self.truth.containers.iter().position(|c| c.id == *id) else {
+                    self.hear();
+                    return Some(true);
+                };
+                if !self.truth.containers[place].state.is_running() {
+                    self.hear();
+                    return Some(true);
+                }
+                let asked_at = *self.tasks[index].asked_at.get_or_insert(now);
+                let patience = i64::try_from(grace.as_secs()).unwrap();
+                if now.duration_since(asked_at).as_secs() >= patience {
+                    self.exit_container(place, 137);
+                }
+                None
+            }
+            (Action::Remove { id }, 0) => {
+                self.truth.remove(id);
+                None
+            }
+            _ => {
+                self.hear();
+                Some(true)
+            }
+        }
+    }
+
+    /// The kubelet learns what became of its own action.
+    fn hear(&mut self) {
+        if self.seen.is_some() {
+            self.look();
+        }
+    }
+
+    fn create_sandbox(&mut self, attempt: u32, hash: &str, now: Timestamp) {
+        if self.truth.sandboxes.iter().any(|s| s.attempt == attempt && s.hash == hash) {
+            return;
+        }
+        self.truth.sandboxes.retain(|s| s.attempt != attempt);
+        self.next_id += 1;
+        self.truth.put_sandbox(Sandbox {
+            id: format!("sb{}", self.next_id),
+            attempt,
+            hash: hash.to_owned(),
+            state: State::Created,
+            ips: vec![],
+            created_at: now,
+        });
+    }
+
+    /// Names are unique in an engine: one of the same attempt is found again or replaced.
+    fn create_container(
+        &mut self,
+        name: &str,
+        attempt: u32,
+        back_off: Duration,
+        hashes: &Hashes,
+        now: Timestamp,
+    ) {
+        let hash = hashes.containers.get(name).cloned().unwrap_or_default();
+        let Some(sandbox_id) = self.seen.as_ref().and_then(|s| s.sandbox()).map(|s| s.id.clone()) else {
+            return;
+        };
+        let is_same = |c: &Container| c.name == name && c.attempt == attempt;
+        if self.truth.containers.iter().any(|c| is_same(c) && c.hash == hash && c.sandbox_id == sandbox_id) {
+            return;
+        }
+        assert!(
+            !self.truth.containers.iter().any(|c| is_same(c) && c.state.is_running()),
+            "{name} {attempt} runs and would be replaced"
+        );
+        self.truth.containers.retain(|c| !is_same(c));
+        self.next_id += 1;
+        self.truth.put_container(Container {
+            id: format!("{name}-{}", self.next_id),
+            name: name.to_owned(),
+            attempt,
+            hash,
+            back_off,
+            image: "i".to_owned(),
+            image_id: "i".to_owned(),
+            sandbox_id,
+            state: State::Created,
+            created_at: now,
+            notes: Default::default(),
+            message: None,
+        });
+    }
+}

@@ -1,0 +1,237 @@
+//! One line a case: how a pod comes up, is kept up, and is changed.
+
+use super::*;
+
+const WEB: &str = "containers: [{name: web, image: a}]";
+const JOB: &str = "restartPolicy: Never\ncontainers: [{name: web, image: a}]";
+const RETRY: &str = "restartPolicy: OnFailure\ncontainers: [{name: web, image: a}]";
+const INIT: &str =
+    "initContainers: [{name: one, image: a}, {name: two, image: a}]\ncontainers: [{name: web, image: a}]";
+const SIDE: &str = "initContainers: [{name: side, image: a, restartPolicy: Always, startupProbe: {tcpSocket: {port: 1}}}, {name: one, image: a}]\ncontainers: [{name: web, image: a}]";
+const PROBED: &str = "containers: [{name: web, image: a, livenessProbe: {tcpSocket: {port: 1}, terminationGracePeriodSeconds: 5}}]";
+
+fn check(moment: Moment, expected: &str) {
+    assert_eq!(moment.says(), expected);
+}
+
+#[test]
+fn comes_up() {
+    check(Moment::of(WEB).tune(|m| m.history.volumes_mounted = false), "mount, create sandbox 0");
+    check(Moment::of(WEB), "create sandbox 0");
+    check(Moment::of(WEB).sandbox(State::Created), "start sandbox sb, create web 0 (0s)");
+    check(
+        Moment::of(WEB).sandbox(State::Created).tune(|m| {
+            m.needs_address.insert("web".to_owned());
+        }),
+        "start sandbox sb",
+    );
+    check(Moment::of(WEB).sandbox(State::Created).with("web", 0, State::Created), "start sandbox sb");
+    check(Moment::of(WEB).up(), "create web 0 (0s)");
+    check(Moment::of(WEB).up().with("web", 0, State::Created), "start web0");
+    check(Moment::of(WEB).up().with("web", 0, running(2)), "");
+}
+
+#[test]
+fn waits_for_what_is_under_way() {
+    let busy = |key: Key| Moment::of(WEB).up().busy(key);
+    check(busy(Key::Container("web".to_owned())), "");
+    check(busy(Key::Volumes), "create web 0 (0s)");
+}
+
+#[test]
+fn restarts_by_policy() {
+    check(Moment::of(WEB).up().with("web", 0, exited(0, 90)), "create web 1 (10s)");
+    check(Moment::of(WEB).up().with("web", 0, exited(1, 90)), "create web 1 (10s)");
+    check(Moment::of(RETRY).up().with("web", 0, exited(1, 90)), "create web 1 (10s)");
+    check(Moment::of(RETRY).up().with("web", 0, exited(0, 90)), "remove sb");
+    check(Moment::of(JOB).up().with("web", 0, exited(1, 90)), "remove sb");
+    check(Moment::of(JOB).with("web", 0, exited(0, 90)), "");
+}
+
+#[test]
+fn backs_off() {
+    let crashed = |back_off: u64, finished: i64| {
+        Moment::of(WEB)
+            .up()
+            .with("web", 3, exited(1, finished))
+            .tune(|m| m.observed.containers[0].back_off = Duration::from_secs(back_off))
+    };
+    check(crashed(20, 90), "");
+    assert_eq!(crashed(20, 90).plan().wake_at, Some(at(110)));
+    check(crashed(20, 80), "create web 4 (40s)");
+    check(crashed(300, -400), "create web 4 (300s)");
+    // It ran ten minutes: the past is forgiven.
+    check(crashed(300, 700).tune(|m| m.now = at(701)), "create web 4 (10s)");
+}
+
+#[test]
+fn runs_init_containers_in_order() {
+    check(Moment::of(INIT).up(), "create one 0 (0s)");
+    check(Moment::of(INIT).up().with("one", 0, running(2)), "");
+    check(Moment::of(INIT).up().with("one", 0, exited(1, 90)), "create one 1 (10s)");
+    check(Moment::of(INIT).up().with("one", 0, exited(0, 90)), "create two 0 (0s)");
+    let done = || Moment::of(INIT).up().with("one", 0, exited(0, 90)).with("two", 0, exited(0, 91));
+    check(done(), "create web 0 (0s)");
+    check(done().with("web", 0, running(92)), "");
+    // Their remains were pruned by someone: they have done their work all the same.
+    check(Moment::of(INIT).up().with("web", 0, running(92)), "");
+    check(
+        Moment::of(INIT).up().tune(|m| m.history.initialized_in = Some("sb".to_owned())),
+        "create web 0 (0s)",
+    );
+    // In a new sandbox they run again.
+    let elsewhere =
+        done().tune(|m| m.observed.containers.iter_mut().for_each(|c| c.sandbox_id = "old".to_owned()));
+    check(elsewhere, "create one 1 (0s)");
+}
+
+#[test]
+fn failed_init_container_ends_a_pod_that_never_restarts() {
+    let spec = format!("restartPolicy: Never\n{INIT}");
+    let failed = Moment::of(&spec).up().with("one", 0, exited(3, 90));
+    check(failed, "remove sb");
+}
+
+#[test]
+fn sidecars_gate_and_stay() {
+    check(Moment::of(SIDE).up(), "create side 0 (0s)");
+    check(Moment::of(SIDE).up().with("side", 0, running(2)), "");
+    let started = || Moment::of(SIDE).up().with("side", 0, running(2)).verdict("side0", Kind::Startup, true);
+    check(started(), "create one 0 (0s)");
+    check(started().with("one", 0, exited(0, 90)), "create web 0 (0s)");
+    let up = || started().with("one", 0, exited(0, 90)).with("web", 0, running(91));
+    check(up(), "");
+    check(up().with("side", 0, exited(0, 95)), "create side 1 (10s)");
+}
+
+#[test]
+fn sidecars_end_after_the_job_is_done() {
+    let spec = format!("restartPolicy: Never\nterminationGracePeriodSeconds: 7\n{SIDE}");
+    let done = Moment::of(&spec)
+        .up()
+        .with("side", 0, running(2))
+        .verdict("side0", Kind::Startup, true)
+        .with("one", 0, exited(0, 90))
+        .with("web", 0, exited(0, 95));
+    check(done, "stop side0 7s PodEnds");
+}
+
+#[test]
+fn probes_condemn() {
+    let web = || Moment::of(PROBED).up().with("web", 0, running(2));
+    check(web().verdict("web0", Kind::Liveness, true), "");
+    check(web().verdict("web0", Kind::Liveness, false), "stop web0 5s Unhealthy");
+    check(web().verdict("web0", Kind::Readiness, false), "");
+    check(web().verdict("web0", Kind::Startup, false), "stop web0 30s NeverStarted");
+}
+
+#[test]
+fn an_edit_restarts_only_what_it_must() {
+    let spec =
+        |image: &str| format!("containers: [{{name: web, image: {image}}}, {{name: other, image: a}}]");
+    let edited = Moment::of(&spec("a"))
+        .up()
+        .with("web", 0, running(2))
+        .with("other", 0, running(2))
+        .tune(|m| m.pod = pod(&spec("b")));
+    check(edited, "stop web0 30s Changed");
+    let stopped = Moment::of(&spec("a"))
+        .up()
+        .with("web", 0, exited(137, 99))
+        .with("other", 0, running(2))
+        .tune(|m| m.pod = pod(&spec("b")));
+    check(stopped, "create web 1 (0s)");
+    let dropped = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, running(2));
+    check(dropped.tune(|m| m.pod = pod(WEB)), "stop other0 30s Dropped");
+    let dead = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, exited(0, 9));
+    check(dead.tune(|m| m.pod = pod(WEB)), "remove other0");
+    // What cannot change while the sandbox lives takes the whole pod.
+    let renamed = Moment::of(WEB).up().with("web", 0, running(2));
+    check(renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))), "stop web0 30s SandboxLost");
+    let renamed = Moment::of(WEB).up().with("web", 0, exited(0, 99));
+    check(renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))), "remove sb");
+}
+
+#[test]
+fn a_finished_job_runs_again_when_it_is_edited() {
+    let done = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
+        m.history.terminal = m.plan().terminal;
+        m.pod = pod("restartPolicy: Never\ncontainers: [{name: web, image: b}]");
+        m.history.revive(&hashes(&m.pod).all(), at(100));
+    });
+    check(done, "create sandbox 0");
+}
+
+#[test]
+fn a_lost_sandbox_is_made_anew() {
+    check(Moment::of(WEB).sandbox(exited(137, 50)).with("web", 0, running(2)), "stop web0 30s SandboxLost");
+    check(Moment::of(WEB).sandbox(exited(137, 50)).with("web", 0, exited(137, 50)), "remove sb");
+    let gone = Moment::of(WEB).with("web", 0, exited(137, 50)).tune(|m| m.history.sandboxes = 1);
+    check(gone, "create sandbox 1");
+    let elsewhere = Moment::of(WEB).up().with("web", 0, State::Created);
+    check(elsewhere.tune(|m| m.observed.containers[0].sandbox_id = "old".to_owned()), "remove web0");
+}
+
+#[test]
+fn a_removed_container_keeps_its_count() {
+    let gone = |ended| {
+        Moment::of(WEB).up().tune(|m| {
+            let hash = hashes(&m.pod).containers["web"].clone();
+            let back_off = Duration::from_secs(10);
+            let run =
+                super::super::LastRun { attempt: 4, hash, back_off, sandbox_id: "sb".to_owned(), ended };
+            m.history.last.insert("web".to_owned(), run);
+        })
+    };
+    check(gone(None), "create web 5 (20s)");
+    check(gone(Some((1, at(95)))), "");
+    check(gone(Some((1, at(80)))), "create web 5 (20s)");
+}
+
+#[test]
+fn keeps_one_dead_container_a_name() {
+    let many = Moment::of(WEB)
+        .up()
+        .with("web", 3, running(9))
+        .with("web", 2, exited(1, 8))
+        .with("web", 1, exited(1, 7))
+        .with("web", 0, exited(1, 6));
+    check(many, "remove web1, remove web0");
+    let twins = Moment::of(WEB).up().with("web", 3, running(9)).with("web", 2, running(8));
+    check(twins, "stop web2 30s Changed");
+}
+
+#[test]
+fn failures_wait_and_are_tried_again() {
+    let failed = |retry_at| {
+        Moment::of(WEB).up().tune(|m| {
+            let failure = super::super::Failure {
+                reason: "ImagePullBackOff".to_owned(),
+                message: String::new(),
+                retry_at,
+                delay: Duration::from_secs(10),
+            };
+            m.history.failures.insert("web".to_owned(), failure);
+        })
+    };
+    check(failed(at(105)), "");
+    assert_eq!(failed(at(105)).plan().wake_at, Some(at(105)));
+    check(failed(at(100)), "create web 0 (0s)");
+}
+
+#[test]
+fn a_deadline_ends_the_pod() {
+    let spec = format!("activeDeadlineSeconds: 60\n{WEB}");
+    let moment = |now| Moment::of(&spec).up().with("web", 0, running(2)).tune(|m| m.now = at(now));
+    check(moment(59), "");
+    assert_eq!(moment(59).plan().wake_at, Some(at(60)));
+    check(moment(60), "stop web0 30s PodEnds");
+    assert_eq!(moment(60).plan().terminal.unwrap().reason, "DeadlineExceeded");
+}
+
+#[test]
+fn container_rules_come_before_its_policy() {
+    let spec = "restartPolicy: Never\ncontainers: [{name: web, image: a, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [42]}}]}]";
+    check(Moment::of(spec).up().with("web", 0, exited(42, 90)), "create web 1 (10s)");
+    check(Moment::of(spec).up().with("web", 0, exited(1, 90)), "remove sb");
+}
