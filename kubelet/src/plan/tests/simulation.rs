@@ -151,7 +151,7 @@ impl Run {
                 world.engine_restarts();
                 "the engine restarts".to_owned()
             }
-            3 | 4 | 5 if !world.truth.containers.is_empty() => {
+            3..=5 if !world.truth.containers.is_empty() => {
                 let index = self.chance.below(world.truth.containers.len());
                 let code = [0, 0, 1, 137][self.chance.below(4)];
                 world.exit_container(index, code);
