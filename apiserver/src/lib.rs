@@ -1,1 +1,22 @@
 //! The Kubernetes API as a library: resources over a store, with watch.
+//!
+//! A request is read once into a [`request::Request`], finds its [`resource::Resource`] row, and is answered from the
+//! [`store::Memory`] by [`Api`]; [`serve`] puts any router on any listener. What is not a resource (subresources,
+//! classic endpoints) is an ordinary route in front of [`Api::router`].
+
+mod api;
+pub mod discovery;
+pub mod list;
+pub mod request;
+pub mod resource;
+pub mod selector;
+mod serve;
+pub mod status;
+pub mod store;
+pub mod table;
+pub mod watch;
+
+pub use api::{Api, Version};
+pub use resource::Resource;
+pub use serve::serve;
+pub use status::Status;

@@ -4,6 +4,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// What keeps pods away that do not tolerate it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taint {
+    /// Its name.
+    pub key: String,
+    /// Its value, empty for none.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
 /// The settings of one kubelet.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -41,6 +52,8 @@ pub struct Options {
     pub max_parallel_image_pulls: usize,
     /// Labels of the node.
     pub node_labels: Vec<(String, String)>,
+    /// Taints of the node.
+    pub register_with_taints: Vec<Taint>,
     /// Sysctls pods may set beyond the safe ones, names or prefixes ending in `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
     /// Processes a pod may have, `None` for no limit.
@@ -72,6 +85,7 @@ impl Options {
             cluster_domain: String::new(),
             max_parallel_image_pulls: 5,
             node_labels: Vec::new(),
+            register_with_taints: Vec::new(),
             allowed_unsafe_sysctls: Vec::new(),
             pod_pids_limit: None,
             container_log_max_bytes: 10 * 1024 * 1024,

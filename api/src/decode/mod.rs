@@ -9,6 +9,8 @@ mod syntax;
 mod text;
 mod yaml;
 
+use serde_json::Value;
+
 use crate::object::Object;
 use crate::problem::Problem;
 
@@ -43,6 +45,25 @@ pub fn decode(bytes: &[u8]) -> Decoded {
         decoded.problems.push(text::problem(1, 1, "the manifest is empty", remedy).problem(0));
     }
     decoded
+}
+
+/// Reads one JSON or YAML document of whatever kind; `None` when it holds nothing but comments.
+///
+/// # Errors
+/// When the text is neither, or holds more than one JSON value.
+pub fn value(bytes: &[u8]) -> Result<Option<Value>, Box<Problem>> {
+    let read = || {
+        let text = text::read(bytes)?;
+        if !text.trim_start().starts_with(['{', '[']) {
+            return yaml::parse(text);
+        }
+        let mut values = json::parse(text)?;
+        match values.len() {
+            0 | 1 => Ok(values.pop().map(|parsed| parsed.value)),
+            _ => Err(text::problem(1, 1, "there is more than one document", "keep one of them")),
+        }
+    };
+    read().map_err(|error| Box::new(error.problem(0)))
 }
 
 #[cfg(test)]

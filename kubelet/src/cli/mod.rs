@@ -1,6 +1,95 @@
 //! The command line: flags to options, verbs to requests.
 
+mod args;
+mod client;
+mod flags;
+mod get;
+mod logging;
+mod parse;
+mod print;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::CommandFactory as _;
+
+use args::{Cli, RunFlags, Verb};
+use client::Client;
+use parse::Failure;
+
+/// Exit code for flags and files that cannot be used.
+const MISUSED: u8 = 2;
+/// Where a kubelet keeps its state when nobody says otherwise.
+const ROOT_DIR: &str = "/var/lib/kubelet";
+/// Threads that run tasks: the kubelet waits far more than it computes.
+const THREADS: usize = 2;
+
 /// Runs the command and says how it ended.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let (cli, mistakes) = match parse::parse(std::env::args_os().skip(1)) {
+        Ok(cli) => (cli, Vec::new()),
+        Err(Failure::Answered(answer)) => {
+            let _ = answer.print();
+            return ExitCode::SUCCESS;
+        }
+        // Flags that exist may be wrong too: `run` tells of them together.
+        Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return misused(&mistakes),
+    };
+    let client = || Client::new(cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR)));
+    match cli.verb {
+        Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
+        Verb::Get(ref get) => ask(get::run(&client(), get)),
+        Verb::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut std::io::stdout());
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -> ExitCode {
+    let logging = flags::logging(flags).map_err(|found| mistakes.extend(found)).ok();
+    let file = flags.config.as_deref().and_then(|path| {
+        let unreadable = |error| mistakes.push(format!("--config: cannot read {}: {error}", path.display()));
+        std::fs::read(path).map_err(unreadable).ok()
+    });
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let read = flags::read(flags, root_dir, &host_name, file.as_deref());
+    let read = read.map_err(|found| mistakes.extend(found)).ok();
+    let (Some(logging), Some(read), true) = (logging, read, mistakes.is_empty()) else {
+        return misused(&mistakes);
+    };
+    logging::start(logging);
+    for warning in &read.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    match runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(crate::wiring::run(read.options)))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+/// Runs a verb that asks the running kubelet.
+fn ask(verb: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(verb)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn misused(mistakes: &[String]) -> ExitCode {
+    for mistake in mistakes {
+        eprintln!("kubelet: {mistake}");
+    }
+    ExitCode::from(MISUSED)
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::FAILURE
 }

@@ -23,7 +23,7 @@ pub enum Severity {
 }
 
 /// What an event is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct About {
     /// `Pod` or `Node`.
     pub kind: &'static str,

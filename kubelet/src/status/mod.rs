@@ -1,1 +1,109 @@
-//! (room to be filled)
+//! What the node shows of itself: the latest of each pod, events, the node, as API objects on a [`Board`].
+//!
+//! Everything that is shown passes here on its way to the store; the API only reads it.
+
+mod columns;
+pub mod events;
+mod pods;
+pub mod resources;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use apiserver::store::{Draft, Memory, Scope};
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::report::{Mail, Outbox, Report};
+use events::Events;
+
+/// The API objects of this node.
+#[derive(Debug)]
+pub struct Board {
+    store: Memory,
+    events: Mutex<Events>,
+}
+
+impl Board {
+    /// A board on which nothing stands yet; `node` is the name events come from.
+    pub fn new(node: &str) -> Arc<Self> {
+        // The time as first revision: it is above all revisions of the process before, so their watchers list again.
+        let first = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
+        Arc::new(Self { store: Memory::new(first), events: Mutex::new(Events::new(node)) })
+    }
+
+    /// The store that the API serves.
+    pub fn store(&self) -> &Memory {
+        &self.store
+    }
+
+    /// Takes what the outbox holds, for as long as the task lives.
+    pub async fn drain(self: Arc<Self>, outbox: Arc<Outbox>) {
+        loop {
+            let mail = outbox.take().await;
+            self.post(mail, Timestamp::now());
+        }
+    }
+
+    /// Puts up everything that was reported.
+    pub fn post(&self, mail: Mail, now: Timestamp) {
+        for (uid, report) in mail.reports {
+            match report {
+                Report::Status { pod, status, deletion } => {
+                    let before = pods::find(&self.store, &uid, &pod.metadata);
+                    let created = before.as_ref().and_then(pods::creation_timestamp);
+                    let object = pods::object(&pod, &status, deletion, created, now);
+                    if let Some(before) = before
+                        && !pods::same_place(&before, &object)
+                    {
+                        self.store.delete(resources::PODS, before.namespace(), before.name());
+                    }
+                    self.put(resources::PODS, &object);
+                }
+                Report::Gone => {
+                    if let Some(object) = pods::find_by_uid(&self.store, &uid) {
+                        self.store.delete(resources::PODS, object.namespace(), object.name());
+                    }
+                }
+            }
+        }
+        let mut events = self.events();
+        for note in mail.notes {
+            if let Some(object) = events.record(&note) {
+                self.put(resources::EVENTS, &object);
+            }
+        }
+        for (namespace, name) in events.expire(now) {
+            self.store.delete(resources::EVENTS, &namespace, &name);
+        }
+        if mail.lost > 0 {
+            tracing::warn!(events = mail.lost, "events were lost in a burst");
+        }
+    }
+
+    /// Makes the objects of a kind those given, and no others; for ConfigMaps and Secrets of local sources.
+    pub fn set<'a, T: Serialize + 'a>(&self, resource: &'static str, objects: impl Iterator<Item = &'a T>) {
+        let mut kept = BTreeSet::new();
+        for object in objects {
+            if let Ok(Value::Object(object)) = serde_json::to_value(object) {
+                let draft = Draft::new(&object, resources::fields(resource));
+                kept.insert((draft.namespace().to_owned(), draft.name().to_owned()));
+                self.store.put(resource, &draft);
+            }
+        }
+        for object in self.store.list(resource, &Scope::All).objects {
+            if !kept.contains(&(object.namespace().to_owned(), object.name().to_owned())) {
+                self.store.delete(resource, object.namespace(), object.name());
+            }
+        }
+    }
+
+    fn put(&self, resource: &'static str, object: &Map<String, Value>) {
+        self.store.put(resource, &Draft::new(object, resources::fields(resource)));
+    }
+
+    fn events(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,283 @@
+//! Requests for objects, answered from the store.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, Method, Request, header};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::list::Page;
+use crate::request::{Include, ListOptions, Objects, Target};
+use crate::resource::Resource;
+use crate::status::Status;
+use crate::store::{Memory, Scope};
+use crate::{discovery, table, watch};
+
+const JSON: &str = "application/json";
+const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+const DISCOVERY_V2BETA1: &str = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList";
+
+/// What `/version` says.
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    /// Kubernetes' major version whose API is held.
+    pub major: &'static str,
+    /// Its minor version.
+    pub minor: &'static str,
+    /// The whole, as `v1.36.0+coracle-0.1.0`.
+    pub git_version: &'static str,
+}
+
+/// The API over a store.
+#[derive(Debug)]
+pub struct Api {
+    store: Memory,
+    resources: &'static [Resource],
+    version: Version,
+}
+
+impl Api {
+    /// An API that serves these resources from that store.
+    pub fn new(store: Memory, resources: &'static [Resource], version: Version) -> Arc<Self> {
+        Arc::new(Self { store, resources, version })
+    }
+
+    /// A router whose fallback answers every path: with what it names, or a `Status` that says it names nothing.
+    pub fn router(self: &Arc<Self>) -> Router {
+        Router::new().fallback(answer).with_state(self.clone())
+    }
+
+    fn answer(&self, method: &Method, request: &Request<Body>) -> Result<Response, Status> {
+        let target = Target::parse(request.uri().path()).ok_or_else(Status::no_such_path)?;
+        let accept = Accept::of(request.headers());
+        if let Target::Objects(objects) = target {
+            return self.objects(method, &objects, request, accept);
+        }
+        if method != Method::GET && method != Method::HEAD {
+            return Err(Status::method_not_allowed(
+                "the server does not allow this method on the requested resource",
+            ));
+        }
+        let document = match target {
+            Target::Version => self.version.document(),
+            Target::CoreVersions | Target::Groups if accept.discovery.is_some() => {
+                let (media_type, api_version) = accept.discovery.unwrap_or_default();
+                let core = target == Target::CoreVersions;
+                return Ok(json_response(
+                    media_type,
+                    discovery::aggregated(self.resources, core, api_version).to_string(),
+                ));
+            }
+            Target::CoreVersions => discovery::core_versions(),
+            Target::Groups => discovery::groups(self.resources),
+            Target::Group(name) => match discovery::group(self.resources, &name) {
+                Value::Object(mut group) => {
+                    group.insert("kind".to_owned(), "APIGroup".into());
+                    group.insert("apiVersion".to_owned(), "v1".into());
+                    Value::Object(group)
+                }
+                other => other,
+            },
+            Target::GroupVersion(group, version) => {
+                discovery::group_version(self.resources, &group, &version)
+            }
+            Target::Objects(_) => Value::Null,
+        };
+        if document.is_null() {
+            Err(Status::no_such_path())
+        } else {
+            Ok(json_response(JSON, document.to_string()))
+        }
+    }
+
+    fn objects(
+        &self,
+        method: &Method,
+        objects: &Objects,
+        request: &Request<Body>,
+        accept: Accept,
+    ) -> Result<Response, Status> {
+        let resource = self.resource(objects).ok_or_else(Status::no_such_path)?;
+        if objects.subresource.is_some() || (!resource.namespaced && objects.namespace.is_some()) {
+            return Err(Status::no_such_path());
+        }
+        if method != Method::GET && method != Method::HEAD {
+            return Err(self.refuse_write(method, resource, objects));
+        }
+        let options = ListOptions::parse(request.uri())?;
+        match &objects.name {
+            Some(name) if !options.watch => self.get(resource, objects, name, accept, options.include),
+            name => self.list(resource, objects, name.as_deref(), accept, options),
+        }
+    }
+
+    fn resource(&self, objects: &Objects) -> Option<&'static Resource> {
+        self.resources
+            .iter()
+            .find(|r| r.plural == objects.plural && r.group == objects.group && r.version == objects.version)
+    }
+
+    fn get(
+        &self,
+        resource: &Resource,
+        objects: &Objects,
+        name: &str,
+        accept: Accept,
+        include: Include,
+    ) -> Result<Response, Status> {
+        let qualified = resource.qualified().to_string();
+        let namespace = objects.namespace.as_deref().unwrap_or_default();
+        let object =
+            self.store.get(&qualified, namespace, name).ok_or_else(|| Status::not_found(&qualified, name))?;
+        match accept.objects()? {
+            As::Json => Ok(json_response(JSON, object.json().clone())),
+            As::Table => {
+                let metadata = json!({"resourceVersion": object.revision().to_string()});
+                let rows = std::iter::once(object.decode());
+                let now = Timestamp::now();
+                let table = table::table(&resource.columns, rows, metadata, include, true, now);
+                Ok(json_response(JSON, table.to_string()))
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        resource: &Resource,
+        objects: &Objects,
+        name: Option<&str>,
+        accept: Accept,
+        mut options: ListOptions,
+    ) -> Result<Response, Status> {
+        options.fields.check(resource.kind, resource.fields)?;
+        if let Some(name) = name {
+            options.fields.require_name(name);
+        }
+        let scope = objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
+        let shape = accept.objects()?;
+        if options.watch {
+            let body = watch::start(&self.store, resource, scope, options, shape == As::Table)?;
+            return Ok(([(header::CONTENT_TYPE, JSON)], body).into_response());
+        }
+        let page = Page::read(&self.store, &resource.qualified().to_string(), &scope, &options)?;
+        match shape {
+            As::Json => Ok(json_response(JSON, page.json(&resource.api_version(), resource.kind, &options))),
+            As::Table => {
+                let metadata = page.metadata(&options);
+                let rows = page.objects.iter().map(|object| object.decode());
+                let table =
+                    table::table(&resource.columns, rows, metadata, options.include, true, Timestamp::now());
+                Ok(json_response(JSON, table.to_string()))
+            }
+        }
+    }
+
+    /// Why an object may not be written: it belongs to someone, or there is no such thing here.
+    fn refuse_write(&self, method: &Method, resource: &Resource, objects: &Objects) -> Status {
+        let qualified = resource.qualified().to_string();
+        let Some(name) = &objects.name else {
+            return Status::method_not_allowed(format!(
+                "{qualified} cannot be written here with {method}: {}",
+                (resource.owner)(&serde_json::Map::new())
+            ));
+        };
+        let namespace = objects.namespace.as_deref().unwrap_or_default();
+        match self.store.get(&qualified, namespace, name) {
+            None => Status::not_found(&qualified, name),
+            Some(object) => Status::forbidden(&qualified, name, &(resource.owner)(&object.decode())),
+        }
+    }
+}
+
+impl Version {
+    fn document(&self) -> Value {
+        json!({
+            "major": self.major,
+            "minor": self.minor,
+            "gitVersion": self.git_version,
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "rustc",
+            "platform": format!("{}/{}", std::env::consts::OS, go_architecture()),
+        })
+    }
+}
+
+/// The architecture as Kubernetes' labels name it.
+pub fn go_architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
+
+async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response {
+    api.answer(request.method(), &request).unwrap_or_else(IntoResponse::into_response)
+}
+
+fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {
+    ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
+}
+
+/// How an object is to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum As {
+    Json,
+    Table,
+}
+
+/// What a client takes, best first.
+#[derive(Clone, Copy, Debug, Default)]
+struct Accept {
+    objects: Option<As>,
+    /// Media type and API version of an aggregated discovery document.
+    discovery: Option<(&'static str, &'static str)>,
+}
+
+impl Accept {
+    fn of(headers: &HeaderMap) -> Self {
+        let mut accept = Self::default();
+        let mut asked = false;
+        let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        for item in values.flat_map(|value| value.split(',')) {
+            asked = true;
+            let mut parts = item.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            if !matches!(media_type, "application/json" | "application/*" | "*/*" | "") {
+                continue;
+            }
+            let parameters: Vec<&str> = parts.collect();
+            let value = |name: &str| {
+                parameters.iter().find_map(|p| p.strip_prefix(name)?.strip_prefix('=')).unwrap_or_default()
+            };
+            match (value("as"), value("g"), value("v")) {
+                ("", ..) => accept.objects = accept.objects.or(Some(As::Json)),
+                ("Table", "meta.k8s.io", "v1") => accept.objects = accept.objects.or(Some(As::Table)),
+                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => {
+                    let document = (DISCOVERY_V2, "apidiscovery.k8s.io/v2");
+                    accept.discovery = accept.discovery.or(Some(document));
+                }
+                ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => {
+                    let document = (DISCOVERY_V2BETA1, "apidiscovery.k8s.io/v2beta1");
+                    accept.discovery = accept.discovery.or(Some(document));
+                }
+                _ => {}
+            }
+        }
+        if !asked {
+            accept.objects = Some(As::Json);
+        }
+        accept
+    }
+
+    fn objects(&self) -> Result<As, Status> {
+        self.objects.ok_or_else(Status::not_acceptable)
+    }
+}

@@ -1,0 +1,142 @@
+//! Lists: a picture of the store at one revision, handed out whole or in pieces.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::request::ListOptions;
+use crate::status::Status;
+use crate::store::{Memory, Object, Scope};
+
+/// One piece of a list.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The objects.
+    pub objects: Vec<Object>,
+    /// The revision of the picture.
+    pub revision: u64,
+    /// Where the next piece begins and how many objects are left; `None` at the end.
+    next: Option<(Place, usize)>,
+}
+
+/// A place in a picture: its revision and the last object handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    revision: u64,
+    namespace: String,
+    name: String,
+}
+
+impl Page {
+    /// Reads the piece of a list that the options ask for.
+    ///
+    /// # Errors
+    /// 400 for a token that is none of ours, 410 for one too old, 504 for a revision that is still to come.
+    pub fn read(
+        store: &Memory,
+        resource: &str,
+        scope: &Scope,
+        options: &ListOptions,
+    ) -> Result<Self, Status> {
+        let place = options.continue_from.as_deref().map(Place::decode).transpose()?;
+        let listing = match (&place, options.revision) {
+            (Some(place), _) => {
+                store.list_at(resource, scope, place.revision).map_err(|_| Status::expired_continue())?
+            }
+            (None, Some(revision)) if options.exact => {
+                refuse_future(store, revision)?;
+                store.list_at(resource, scope, revision)?
+            }
+            (None, revision) => {
+                refuse_future(store, revision.unwrap_or_default())?;
+                store.list(resource, scope)
+            }
+        };
+        let mut objects = listing.objects;
+        objects.retain(|object| {
+            place.as_ref().is_none_or(|place| place.is_before(object))
+                && options.labels.matches(object)
+                && options.fields.matches(object)
+        });
+        let mut next = None;
+        if let Some(limit) = options.limit.filter(|limit| *limit < objects.len()) {
+            let left = objects.len() - limit;
+            objects.truncate(limit);
+            next = objects.last().map(|last| (Place::of(listing.revision, last), left));
+        }
+        Ok(Self { objects, revision: listing.revision, next })
+    }
+
+    /// The list's `metadata`. The number of objects left is told only where no selector makes it a guess.
+    pub fn metadata(&self, options: &ListOptions) -> Value {
+        let mut metadata = json!({"resourceVersion": self.revision.to_string()});
+        if let Some((place, left)) = &self.next {
+            metadata["continue"] = place.encode().into();
+            if options.labels.is_empty() && options.fields.is_empty() {
+                metadata["remainingItemCount"] = (*left).into();
+            }
+        }
+        metadata
+    }
+
+    /// The list in JSON: the objects' own bytes, one after another.
+    pub fn json(&self, api_version: &str, kind: &str, options: &ListOptions) -> Vec<u8> {
+        let head = format!(
+            r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{},"items":["#,
+            self.metadata(options)
+        );
+        let bytes: usize = self.objects.iter().map(|object| object.json().len() + 1).sum();
+        let mut json = Vec::with_capacity(head.len() + bytes + 2);
+        json.extend_from_slice(head.as_bytes());
+        for (at, object) in self.objects.iter().enumerate() {
+            if at > 0 {
+                json.push(b',');
+            }
+            json.extend_from_slice(object.json());
+        }
+        json.extend_from_slice(b"]}");
+        json
+    }
+}
+
+/// Refuses a revision that the store has not reached.
+///
+/// # Errors
+/// 504, with the cause clients look for.
+pub fn refuse_future(store: &Memory, revision: u64) -> Result<(), Status> {
+    let current = store.revision();
+    if revision > current { Err(Status::from_the_future(revision, current)) } else { Ok(()) }
+}
+
+impl Place {
+    fn of(revision: u64, object: &Object) -> Self {
+        Self { revision, namespace: object.namespace().to_owned(), name: object.name().to_owned() }
+    }
+
+    fn is_before(&self, object: &Object) -> bool {
+        (self.namespace.as_str(), self.name.as_str()) < (object.namespace(), object.name())
+    }
+
+    fn encode(&self) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}/{}/{}", self.revision, self.namespace, self.name))
+    }
+
+    fn decode(token: &str) -> Result<Self, Status> {
+        let read = || {
+            let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
+            let mut parts = text.splitn(3, '/');
+            let revision = parts.next()?.parse().ok()?;
+            Some(Self { revision, namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
+        };
+        read().ok_or_else(|| Status::bad_request("continue key is not valid: list again without it"))
+    }
+}
+
+impl Status {
+    fn expired_continue() -> Self {
+        let message = "The provided continue parameter is too old to display a consistent list result. \
+                       Start a new list without the continue parameter.";
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+}

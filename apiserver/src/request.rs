@@ -1,0 +1,218 @@
+//! What a request asks for, read from its path and query alone.
+
+use std::time::Duration;
+
+use axum::extract::Query;
+use http::Uri;
+
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::status::Status;
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `/api`.
+    CoreVersions,
+    /// `/apis`.
+    Groups,
+    /// `/apis/{group}`.
+    Group(String),
+    /// `/api/v1` or `/apis/{group}/{version}`.
+    GroupVersion(String, String),
+    /// `/version`.
+    Version,
+    /// Objects of a resource.
+    Objects(Objects),
+}
+
+/// Objects of one resource: all of them, a namespace's, or one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Objects {
+    /// API group, empty for the core one.
+    pub group: String,
+    /// Version.
+    pub version: String,
+    /// Name of the resource in paths.
+    pub plural: String,
+    /// Namespace, where the path names one.
+    pub namespace: Option<String>,
+    /// Name, where the path names one object.
+    pub name: Option<String>,
+    /// Part of the object, where the path names one.
+    pub subresource: Option<String>,
+}
+
+impl Target {
+    /// Reads a path; `None` when it is none of ours.
+    pub fn parse(path: &str) -> Option<Self> {
+        let parts: Vec<String> =
+            path.trim_matches('/').split('/').map(decode_percent).collect::<Option<_>>()?;
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let objects = |group: &str, version: &str, rest: &[&str]| {
+            Objects::parse(group, version, rest).map(Self::Objects)
+        };
+        match parts[..] {
+            ["version"] => Some(Self::Version),
+            ["api"] => Some(Self::CoreVersions),
+            ["apis"] => Some(Self::Groups),
+            ["api", version] => Some(Self::GroupVersion(String::new(), version.to_owned())),
+            ["apis", group] => Some(Self::Group(group.to_owned())),
+            ["apis", group, version] => Some(Self::GroupVersion(group.to_owned(), version.to_owned())),
+            ["api", version, ref rest @ ..] => objects("", version, rest),
+            ["apis", group, version, ref rest @ ..] => objects(group, version, rest),
+            _ => None,
+        }
+    }
+}
+
+impl Objects {
+    fn parse(group: &str, version: &str, rest: &[&str]) -> Option<Self> {
+        let own = |text: &str| Some(text.to_owned());
+        let base = Self { group: group.to_owned(), version: version.to_owned(), ..Self::default() };
+        let (namespace, rest) = match rest {
+            // The namespace itself and its parts, not what lies in it.
+            ["namespaces"] | ["namespaces", _] | ["namespaces", _, "status" | "finalize"] => (None, rest),
+            ["namespaces", namespace, rest @ ..] => (own(namespace), rest),
+            rest => (None, rest),
+        };
+        let (plural, name, subresource) = match rest {
+            [plural] => (plural, None, None),
+            [plural, name] => (plural, own(name), None),
+            [plural, name, subresource] => (plural, own(name), own(subresource)),
+            _ => return None,
+        };
+        Some(Self { plural: (*plural).to_owned(), namespace, name, subresource, ..base })
+    }
+}
+
+fn decode_percent(text: &str) -> Option<String> {
+    if !text.contains('%') {
+        return Some(text.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        bytes.push(u8::try_from(digit()? * 16 + digit()?).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// How a list or a watch is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    /// Which labels.
+    pub labels: LabelSelector,
+    /// Which fields.
+    pub fields: FieldSelector,
+    /// At most so many objects in one answer.
+    pub limit: Option<usize>,
+    /// Where the last answer ended.
+    pub continue_from: Option<String>,
+    /// `resourceVersion`, `None` when absent or empty.
+    pub revision: Option<u64>,
+    /// `resourceVersionMatch=Exact`.
+    pub exact: bool,
+    /// Send what changes rather than what is.
+    pub watch: bool,
+    /// End the watch after so long.
+    pub timeout: Option<Duration>,
+    /// Send bookmarks.
+    pub bookmarks: bool,
+    /// Begin the watch with everything there is, and say where that ends.
+    pub initial_events: bool,
+    /// What of the object goes into a table's row.
+    pub include: Include,
+}
+
+/// What of the object goes into a table's row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Its metadata.
+    #[default]
+    Metadata,
+    /// All of it.
+    Object,
+}
+
+impl ListOptions {
+    /// Reads the query.
+    ///
+    /// # Errors
+    /// 400 that names the parameter and what is wrong with it.
+    pub fn parse(uri: &Uri) -> Result<Self, Status> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Status::bad_request(format!("cannot read the query: {error}")))?;
+        let mut options = Self::default();
+        let mut resource_match = String::new();
+        let mut initial_events = None;
+        for (name, value) in pairs.0 {
+            match name.as_str() {
+                "labelSelector" => options.labels = LabelSelector::parse(&value)?,
+                "fieldSelector" => options.fields = FieldSelector::parse(&value)?,
+                "limit" => options.limit = Some(number(&name, &value)?).filter(|limit| *limit > 0),
+                "continue" => options.continue_from = Some(value).filter(|token| !token.is_empty()),
+                "resourceVersion" if value.is_empty() => {}
+                "resourceVersion" => options.revision = Some(number(&name, &value)?),
+                "resourceVersionMatch" => resource_match = value,
+                "watch" => options.watch = boolean(&name, &value)?,
+                "timeoutSeconds" => {
+                    let seconds: u32 = number(&name, &value)?;
+                    options.timeout = Some(Duration::from_secs(seconds.into())).filter(|t| !t.is_zero());
+                }
+                "allowWatchBookmarks" => options.bookmarks = boolean(&name, &value)?,
+                "sendInitialEvents" => initial_events = Some(boolean(&name, &value)?),
+                "includeObject" => options.include = include(&value)?,
+                _ => {}
+            }
+        }
+        options.exact = match resource_match.as_str() {
+            "" | "NotOlderThan" => false,
+            "Exact" if options.watch => {
+                return Err(Status::bad_request("resourceVersionMatch=Exact is not for watch"));
+            }
+            "Exact" => true,
+            other => {
+                return Err(Status::bad_request(format!(
+                    "resourceVersionMatch: \"{other}\" is neither Exact nor NotOlderThan"
+                )));
+            }
+        };
+        if initial_events.is_some() && (!options.watch || resource_match != "NotOlderThan") {
+            return Err(Status::bad_request(
+                "sendInitialEvents goes with watch=true and resourceVersionMatch=NotOlderThan only",
+            ));
+        }
+        options.initial_events = initial_events == Some(true);
+        Ok(options)
+    }
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {
+    value.parse().map_err(|_| Status::bad_request(format!("{name}: \"{value}\" is not a number it can take")))
+}
+
+fn boolean(name: &str, value: &str) -> Result<bool, Status> {
+    match value {
+        "true" | "1" | "t" | "T" | "True" | "TRUE" | "" => Ok(true),
+        "false" | "0" | "f" | "F" | "False" | "FALSE" => Ok(false),
+        _ => Err(Status::bad_request(format!("{name}: \"{value}\" is neither true nor false"))),
+    }
+}
+
+fn include(value: &str) -> Result<Include, Status> {
+    match value {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        _ => {
+            Err(Status::bad_request(format!("includeObject: \"{value}\" is none of None, Metadata, Object")))
+        }
+    }
+}

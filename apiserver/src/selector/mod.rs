@@ -1,0 +1,226 @@
+//! Which objects are meant: label selectors and field selectors, as they stand in a query.
+
+#[cfg(test)]
+mod tests;
+
+use crate::status::Status;
+use crate::store::Object;
+
+/// Requirements on labels, all of which must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabelSelector(Vec<LabelRequirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LabelRequirement {
+    Exists(String),
+    Missing(String),
+    In(String, Vec<String>),
+    NotIn(String, Vec<String>),
+}
+
+impl LabelSelector {
+    /// Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+    ///
+    /// # Errors
+    /// 400 that shows the part that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let mut requirements = Vec::new();
+        for part in split_outside_parentheses(text) {
+            let part = part.trim();
+            if part.is_empty() {
+                if text.trim().is_empty() {
+                    continue;
+                }
+                return Err(unreadable("label", text, "there is nothing between two commas"));
+            }
+            requirements.push(LabelRequirement::parse(part)?);
+        }
+        Ok(Self(requirements))
+    }
+
+    /// True when the object is meant.
+    pub fn matches(&self, object: &Object) -> bool {
+        self.0.iter().all(|requirement| requirement.holds(|name| object.label(name)))
+    }
+
+    /// True when everything is meant.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl LabelRequirement {
+    fn parse(part: &str) -> Result<Self, Status> {
+        if let Some(name) = part.strip_prefix('!') {
+            return Ok(Self::Missing(label_name(name, part)?));
+        }
+        if let Some((name, value)) = part.split_once("!=") {
+            return Ok(Self::NotIn(label_name(name, part)?, vec![label_value(value, part)?]));
+        }
+        if let Some((name, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+            return Ok(Self::In(label_name(name, part)?, vec![label_value(value, part)?]));
+        }
+        let Some((left, values)) = part.split_once('(') else {
+            return Ok(Self::Exists(label_name(part, part)?));
+        };
+        let Some(values) = values.trim_end().strip_suffix(')') else {
+            return Err(unreadable("label", part, "the parenthesis is not closed"));
+        };
+        let values = values.split(',').map(|value| label_value(value, part)).collect::<Result<_, _>>()?;
+        match left.trim().rsplit_once(char::is_whitespace) {
+            Some((name, "in")) => Ok(Self::In(label_name(name, part)?, values)),
+            Some((name, "notin")) => Ok(Self::NotIn(label_name(name, part)?, values)),
+            _ => Err(unreadable("label", part, "before the parenthesis stands neither in nor notin")),
+        }
+    }
+
+    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let among = |values: &[String], value: &str| values.iter().any(|v| v == value);
+        match self {
+            Self::Exists(name) => label(name).is_some(),
+            Self::Missing(name) => label(name).is_none(),
+            Self::In(name, values) => label(name).is_some_and(|value| among(values, value)),
+            Self::NotIn(name, values) => label(name).is_none_or(|value| !among(values, value)),
+        }
+    }
+}
+
+fn label_name(text: &str, part: &str) -> Result<String, Status> {
+    let name = text.trim();
+    let (prefix, bare) = name.rsplit_once('/').unwrap_or(("", name));
+    if is_word(bare) && !bare.is_empty() && prefix.len() <= 253 && bare.len() <= 63 {
+        Ok(name.to_owned())
+    } else {
+        Err(unreadable("label", part, &format!("\"{name}\" is not the name of a label")))
+    }
+}
+
+fn label_value(text: &str, part: &str) -> Result<String, Status> {
+    let value = text.trim();
+    if is_word(value) && value.len() <= 63 {
+        Ok(value.to_owned())
+    } else {
+        Err(unreadable("label", part, &format!("\"{value}\" is not the value of a label")))
+    }
+}
+
+/// Letters and digits at both ends, `-`, `_` and `.` between; or nothing.
+fn is_word(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    ends(text.chars().next())
+        && ends(text.chars().next_back())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn split_outside_parentheses(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut from) = (0_usize, 0);
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(&text[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[from..]);
+    parts
+}
+
+fn unreadable(what: &str, part: &str, why: &str) -> Status {
+    Status::bad_request(format!("unable to parse requirement: {what} selector \"{part}\": {why}"))
+}
+
+/// Requirements on fields, all of which must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSelector(Vec<FieldRequirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldRequirement {
+    path: String,
+    value: String,
+    equal: bool,
+}
+
+impl FieldSelector {
+    /// Reads `a.b=c,d!=e`; a backslash takes the meaning off `,`, `=` and itself.
+    ///
+    /// # Errors
+    /// 400 that shows the part that makes no sense.
+    pub fn parse(text: &str) -> Result<Self, Status> {
+        let mut requirements = Vec::new();
+        for part in split_unescaped(text).filter(|part| !part.is_empty()) {
+            let (path, value, equal) = if let Some((path, value)) = part.split_once("!=") {
+                (path, value, false)
+            } else if let Some((path, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
+                (path, value, true)
+            } else {
+                return Err(unreadable("field", part, "it has neither = nor !="));
+            };
+            requirements.push(FieldRequirement { path: path.to_owned(), value: unescape(value), equal });
+        }
+        Ok(Self(requirements))
+    }
+
+    /// Narrows it to the object of that name.
+    pub fn require_name(&mut self, name: &str) {
+        let path = "metadata.name".to_owned();
+        self.0.push(FieldRequirement { path, value: name.to_owned(), equal: true });
+    }
+
+    /// Refuses fields that the resource does not offer; `fields` are those beyond name and namespace.
+    ///
+    /// # Errors
+    /// 400 that names the field.
+    pub fn check(&self, kind: &str, fields: &[&str]) -> Result<(), Status> {
+        for requirement in &self.0 {
+            let path = requirement.path.as_str();
+            if !matches!(path, "metadata.name" | "metadata.namespace") && !fields.contains(&path) {
+                let known = fields.join(", ");
+                return Err(Status::bad_request(format!(
+                    "field label not supported: {path}; for {kind} there are metadata.name, metadata.namespace, {known}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// True when the object is meant.
+    pub fn matches(&self, object: &Object) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = match requirement.path.as_str() {
+                "metadata.name" => object.name(),
+                "metadata.namespace" => object.namespace(),
+                path => object.field(path).unwrap_or_default(),
+            };
+            (value == requirement.value) == requirement.equal
+        })
+    }
+
+    /// True when everything is meant.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn split_unescaped(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |c| {
+        let splits = c == ',' && !escaped;
+        escaped = c == '\\' && !escaped;
+        splits
+    })
+}
+
+fn unescape(text: &str) -> String {
+    let mut escaped = false;
+    text.chars()
+        .filter(|c| {
+            escaped = *c == '\\' && !escaped;
+            !escaped
+        })
+        .collect()
+}

@@ -1,0 +1,88 @@
+//! Selectors as people write them, against one object.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use super::{FieldSelector, LabelSelector};
+use crate::store::{Draft, Memory, Object};
+
+fn object() -> Object {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web", "tier": "front"}},
+        "spec": {"nodeName": "n1", "hostNetwork": true},
+        "status": {"phase": "Running"},
+    });
+    let Value::Object(object) = object else { unreachable!() };
+    let fields = &["spec.nodeName", "spec.hostNetwork", "status.phase", "status.reason"];
+    Memory::new(1).put("pods", &Draft::new(&object, fields)).object().clone()
+}
+
+#[test]
+fn labels() {
+    let object = object();
+    for (selector, expected) in [
+        ("", true),
+        ("app=web", true),
+        ("app==web", true),
+        ("app = web , tier=front", true),
+        ("app=web,tier=back", false),
+        ("app!=web", false),
+        ("zone!=a", true),
+        ("app in (web, api)", true),
+        ("app in (api)", false),
+        ("app notin (api)", true),
+        ("zone notin (a)", true),
+        ("zone in ()", false),
+        ("app", true),
+        ("zone", false),
+        ("!zone", true),
+        ("!app", false),
+        ("app,tier in (front),!zone", true),
+    ] {
+        assert_eq!(LabelSelector::parse(selector).unwrap().matches(&object), expected, "{selector}");
+    }
+}
+
+#[test]
+fn labels_that_make_no_sense() {
+    for selector in
+        ["app in (web", "app within (web)", "a b", "=x", "app=-x", "app=a b", "a,,b", "!", "in (x)"]
+    {
+        let error = LabelSelector::parse(selector).unwrap_err();
+        assert_eq!(error.code, 400, "{selector}");
+    }
+}
+
+#[test]
+fn fields() {
+    let object = object();
+    for (selector, expected) in [
+        ("", true),
+        ("metadata.name=web", true),
+        ("metadata.name=api", false),
+        ("metadata.namespace=shop,spec.nodeName=n1", true),
+        ("spec.nodeName!=n1", false),
+        ("status.phase!=Failed,status.phase!=Succeeded", true),
+        ("spec.hostNetwork=true", true),
+        ("status.reason=", true),
+    ] {
+        assert_eq!(FieldSelector::parse(selector).unwrap().matches(&object), expected, "{selector}");
+    }
+}
+
+#[test]
+fn a_field_may_hold_what_separates() {
+    let selector = FieldSelector::parse(r"metadata.name=a\,b\=c\\d").unwrap();
+    assert_eq!(selector.0[0].value, r"a,b=c\d");
+}
+
+#[test]
+fn fields_that_are_not_offered() {
+    let selector = FieldSelector::parse("spec.color=red").unwrap();
+    let error = selector.check("Pod", &["spec.nodeName"]).unwrap_err();
+    assert!(error.message.starts_with("field label not supported: spec.color"), "{error}");
+    assert!(FieldSelector::parse("spec.color").is_err());
+    assert!(FieldSelector::parse("metadata.name=x").unwrap().check("Pod", &[]).is_ok());
+}

@@ -1,0 +1,68 @@
+//! Any router on any listener, until it is told to stop.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::serve::Listener;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tower::ServiceExt as _;
+
+/// How long a client may take to send the head of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Connections served at once; the next ones wait in the kernel's queue. Twice the watches a big cluster's master is asked for.
+const CONNECTIONS: usize = 20_000;
+/// How long answers under way get to end once the server stops; watches and followed logs never do by themselves.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Serves connections until `shutdown` becomes true or its sender is gone.
+pub async fn serve<L: Listener>(mut listener: L, router: Router, mut shutdown: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            (stream, _) = listener.accept(), if connections.len() < CONNECTIONS => {
+                connections.spawn(connection(stream, router.clone(), shutdown.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+            () = told_to_stop(&mut shutdown) => break,
+        }
+    }
+    drop(listener);
+    // What is left after the drain ends with the set.
+    let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+async fn connection(
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    router: Router,
+    mut shutdown: watch::Receiver<bool>,
+) {
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        router.clone().oneshot(request.map(Body::new))
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let mut ended = tokio::select! {
+        ended = &mut connection => Some(ended),
+        () = told_to_stop(&mut shutdown) => None,
+    };
+    if ended.is_none() {
+        connection.as_mut().graceful_shutdown();
+        ended = Some(connection.await);
+    }
+    if let Some(Err(error)) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
+}
+
+async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+    let _ = shutdown.wait_for(|stop| *stop).await;
+}

@@ -1,0 +1,117 @@
+//! What went wrong with a request, in the words clients branch on: a `Status` object with a reason and a code.
+
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use serde_json::{Value, json};
+
+use crate::store::TooOld;
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    /// HTTP code.
+    pub code: u16,
+    /// One word clients branch on; empty when the code says it all.
+    pub reason: &'static str,
+    /// What happened, to what, and what to do.
+    pub message: String,
+    /// Name, kind and causes, where there are any.
+    pub details: Option<Value>,
+}
+
+impl Status {
+    /// A failure of that code and reason.
+    pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code: code.as_u16(), reason, message: message.into(), details: None }
+    }
+
+    /// There is no such object; `resource` is `pods` or `deployments.apps`.
+    pub fn not_found(resource: &str, name: &str) -> Self {
+        let message = format!("{resource} \"{name}\" not found");
+        let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
+        let mut details = json!({"name": name, "kind": plural});
+        if !group.is_empty() {
+            details["group"] = group.into();
+        }
+        Self { details: Some(details), ..Self::new(StatusCode::NOT_FOUND, "NotFound", message) }
+    }
+
+    /// There is nothing at that path.
+    pub fn no_such_path() -> Self {
+        let message = "the server could not find the requested resource";
+        Self { details: Some(json!({})), ..Self::new(StatusCode::NOT_FOUND, "NotFound", message) }
+    }
+
+    /// The object may not be touched; `why` ends the sentence and names the remedy.
+    pub fn forbidden(resource: &str, name: &str, why: &str) -> Self {
+        let message = format!("{resource} \"{name}\" is forbidden: {why}");
+        let details = json!({"name": name, "kind": resource});
+        Self { details: Some(details), ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
+    }
+
+    /// The resource is there, the verb is not.
+    pub fn method_not_allowed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// The request makes no sense.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// The client accepts nothing that can be sent.
+    pub fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, \
+                       application/json;as=Table;v=v1;g=meta.k8s.io";
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// The revision is one this store has not reached.
+    pub fn from_the_future(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let details = json!({
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        });
+        Self { details: Some(details), ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) }
+    }
+
+    /// Something that is no fault of the client.
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        let message = format!("Internal error occurred: {message}");
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
+    }
+
+    /// The object clients read.
+    pub fn object(&self) -> Value {
+        let mut object = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        });
+        if !self.reason.is_empty() {
+            object["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            object["details"] = details.clone();
+        }
+        object["code"] = self.code.into();
+        object
+    }
+}
+
+impl From<TooOld> for Status {
+    fn from(too_old: TooOld) -> Self {
+        Self::new(StatusCode::GONE, "Expired", too_old.to_string())
+    }
+}
+
+impl IntoResponse for Status {
+    fn into_response(self) -> Response {
+        let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (code, [(header::CONTENT_TYPE, "application/json")], self.object().to_string()).into_response()
+    }
+}

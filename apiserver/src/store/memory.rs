@@ -1,0 +1,231 @@
+//! The store that forgets with its process: a lone node's, whose truth lies in its containers and manifests.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use super::watcher::{Change, ChangeKind, Watcher};
+use super::{Draft, Object, Scope, TooOld};
+
+/// Changes of one resource that a watch may resume over; older ones answer 410 and cost the client one list.
+pub(super) const HISTORY_CHANGES: usize = 1024;
+/// Bytes of superseded objects that history may hold on to per resource; 100 pods being born fit many times over.
+const HISTORY_BYTES: usize = 1024 * 1024;
+
+/// Objects in memory. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    revision: u64,
+    first: u64,
+    resources: BTreeMap<String, Table>,
+}
+
+/// Namespace and name.
+type Place = (Box<str>, Box<str>);
+
+#[derive(Debug)]
+pub(super) struct Table {
+    objects: BTreeMap<Place, Object>,
+    history: VecDeque<Arc<Change>>,
+    history_bytes: usize,
+    /// A watch may resume from here or later.
+    oldest: u64,
+    /// The revision of the newest change; receivers wake when it moves.
+    newest: watch::Sender<u64>,
+}
+
+/// What a write did.
+#[derive(Clone, Debug)]
+pub enum Put {
+    /// There was none of that name.
+    Created(Object),
+    /// There was another.
+    Updated(Object),
+    /// It was there already, to the letter; nothing moved.
+    Unchanged(Object),
+}
+
+impl Put {
+    /// The object as it stands now.
+    pub fn object(&self) -> &Object {
+        match self {
+            Self::Created(object) | Self::Updated(object) | Self::Unchanged(object) => object,
+        }
+    }
+}
+
+/// Objects as they were at one revision, by namespace and name.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The revision that this is a picture of.
+    pub revision: u64,
+    /// The objects.
+    pub objects: Vec<Object>,
+}
+
+impl Memory {
+    /// An empty store whose first write gets a revision above that one.
+    ///
+    /// A process that takes the time as its first revision never repeats one of its predecessor, so that a client that
+    /// resumes across the restart is told 410 and not something wrong.
+    pub fn new(first: u64) -> Self {
+        Self { shared: Arc::new(Mutex::new(Shared { revision: first, first, resources: BTreeMap::new() })) }
+    }
+
+    /// The revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    /// Writes an object under its resource (`pods`, `leases.coordination.k8s.io`), its namespace and its name.
+    pub fn put(&self, resource: &str, draft: &Draft) -> Put {
+        let mut shared = self.lock();
+        let revision = shared.revision + 1;
+        let table = shared.table(resource);
+        let place: Place = (draft.namespace().into(), draft.name().into());
+        let before = table.objects.get(&place).cloned();
+        if let Some(before) = &before
+            && before.is(draft)
+        {
+            return Put::Unchanged(before.clone());
+        }
+        let object = draft.at(revision);
+        table.objects.insert(place, object.clone());
+        let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
+        table.record(Change { revision, kind: ChangeKind::Put, object, before });
+        shared.revision = revision;
+        put
+    }
+
+    /// Takes an object out; the last of it when it was there.
+    pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Option<Object> {
+        let mut shared = self.lock();
+        let revision = shared.revision + 1;
+        let table = shared.table(resource);
+        let before = table.objects.remove(&(namespace.into(), name.into()))?;
+        let object = before.at(revision);
+        table.record(Change {
+            revision,
+            kind: ChangeKind::Deleted,
+            object: object.clone(),
+            before: Some(before),
+        });
+        shared.revision = revision;
+        Some(object)
+    }
+
+    /// One object.
+    pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Object> {
+        self.lock().resources.get(resource)?.objects.get(&(namespace.into(), name.into())).cloned()
+    }
+
+    /// All objects in a scope, as they are now.
+    pub fn list(&self, resource: &str, scope: &Scope) -> Listing {
+        let shared = self.lock();
+        let objects = shared.resources.get(resource).map(|table| table.now(scope)).unwrap_or_default();
+        Listing { revision: shared.revision, objects }
+    }
+
+    /// All objects in a scope, as they were at that revision.
+    ///
+    /// # Errors
+    /// When the revision is older than what is remembered.
+    pub fn list_at(&self, resource: &str, scope: &Scope, revision: u64) -> Result<Listing, TooOld> {
+        let mut shared = self.lock();
+        let objects = shared.table(resource).at(scope, revision)?;
+        Ok(Listing { revision, objects })
+    }
+
+    /// What changes in a scope after that revision.
+    ///
+    /// # Errors
+    /// When the revision is older than what is remembered.
+    pub fn watch(&self, resource: &str, scope: Scope, after: u64) -> Result<Watcher, TooOld> {
+        let mut shared = self.lock();
+        let table = shared.table(resource);
+        if after < table.oldest {
+            return Err(TooOld { asked: after, oldest: table.oldest });
+        }
+        let newest = table.newest.subscribe();
+        Ok(Watcher::new(self.clone(), resource.to_owned(), scope, after, newest))
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    pub(super) fn table(&mut self, resource: &str) -> &mut Table {
+        if !self.resources.contains_key(resource) {
+            let table = Table {
+                objects: BTreeMap::new(),
+                history: VecDeque::new(),
+                history_bytes: 0,
+                oldest: self.first,
+                newest: watch::Sender::new(self.first),
+            };
+            self.resources.insert(resource.to_owned(), table);
+        }
+        self.resources.get_mut(resource).expect("it was put there a line above")
+    }
+}
+
+impl Table {
+    /// Changes after that revision, oldest first, at most `limit`.
+    pub(super) fn after(&self, revision: u64, limit: usize) -> Result<Vec<Arc<Change>>, TooOld> {
+        if revision < self.oldest {
+            return Err(TooOld { asked: revision, oldest: self.oldest });
+        }
+        let from = self.history.partition_point(|change| change.revision <= revision);
+        Ok(self.history.iter().skip(from).take(limit).cloned().collect())
+    }
+
+    fn now(&self, scope: &Scope) -> Vec<Object> {
+        let all = self.objects.iter();
+        all.map(|(_, object)| object).filter(|o| scope.holds(o.namespace())).cloned().collect()
+    }
+
+    /// The past is the present with every later change undone, newest first.
+    fn at(&self, scope: &Scope, revision: u64) -> Result<Vec<Object>, TooOld> {
+        if revision < self.oldest {
+            return Err(TooOld { asked: revision, oldest: self.oldest });
+        }
+        let mut past: BTreeMap<&Place, &Object> = self.objects.iter().collect();
+        let mut undone: BTreeMap<Place, Option<&Object>> = BTreeMap::new();
+        for change in self.history.iter().rev().take_while(|change| change.revision > revision) {
+            let object = &change.object;
+            undone.insert((object.namespace().into(), object.name().into()), change.before.as_ref());
+        }
+        for (place, before) in &undone {
+            match before {
+                Some(object) => past.insert(place, object),
+                None => past.remove(place),
+            };
+        }
+        let all = past.into_iter();
+        Ok(all.map(|(_, object)| object).filter(|o| scope.holds(o.namespace())).cloned().collect())
+    }
+
+    fn record(&mut self, change: Change) {
+        let revision = change.revision;
+        self.history_bytes += change.weight();
+        self.history.push_back(Arc::new(change));
+        while self.history.len() > HISTORY_CHANGES || self.history_bytes > HISTORY_BYTES {
+            let Some(oldest) = self.history.pop_front() else { break };
+            self.history_bytes -= oldest.weight();
+            self.oldest = oldest.revision;
+        }
+        self.newest.send_replace(revision);
+    }
+}

@@ -1,0 +1,177 @@
+//! An object as it is kept and sent: its JSON, encoded once, with its revision spliced in.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// What selectors ask about an object, taken out when it is written so that a list decodes nothing.
+#[derive(Debug, PartialEq, Eq)]
+struct Index {
+    namespace: Box<str>,
+    name: Box<str>,
+    uid: Box<str>,
+    labels: Box<[(Box<str>, Box<str>)]>,
+    fields: Box<[(&'static str, Box<str>)]>,
+}
+
+/// An object about to be written: encoded, but for the revision it will get.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    index: Arc<Index>,
+}
+
+impl Draft {
+    /// Encodes an object; `fields` are the paths that field selectors may ask for (`status.phase`).
+    ///
+    /// Whatever `metadata.resourceVersion` it bears is dropped: the store gives it one.
+    pub fn new(object: &Map<String, Value>, fields: &[&'static str]) -> Self {
+        let metadata = object.get("metadata").and_then(Value::as_object);
+        let mut head = Vec::with_capacity(1024);
+        let mut tail = Vec::with_capacity(1024);
+        // The type comes first and the metadata second, whatever the order of the map: clients that read a prefix count on it.
+        head.push(b'{');
+        for name in ["apiVersion", "kind"] {
+            if let Some(value) = object.get(name) {
+                member(&mut head, name, value);
+                head.push(b',');
+            }
+        }
+        head.extend_from_slice(br#""metadata":{"#);
+        for (name, value) in metadata.into_iter().flatten() {
+            if name != "resourceVersion" {
+                member(&mut head, name, value);
+                head.push(b',');
+            }
+        }
+        head.extend_from_slice(br#""resourceVersion":""#);
+        tail.extend_from_slice(br#""}"#);
+        for (name, value) in object {
+            if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                tail.push(b',');
+                member(&mut tail, name, value);
+            }
+        }
+        tail.push(b'}');
+
+        let labels = metadata.and_then(|m| m.get("labels")).and_then(Value::as_object);
+        let labels = labels
+            .into_iter()
+            .flatten()
+            .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
+            .collect();
+        let fields = fields.iter().map(|path| (*path, field(object, path))).collect();
+        let text =
+            |name| metadata.and_then(|m| m.get(name)).and_then(Value::as_str).unwrap_or_default().into();
+        let index =
+            Index { namespace: text("namespace"), name: text("name"), uid: text("uid"), labels, fields };
+        Self { head, tail, index: Arc::new(index) }
+    }
+
+    /// `metadata.namespace`, empty when it has none.
+    pub fn namespace(&self) -> &str {
+        &self.index.namespace
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        &self.index.name
+    }
+
+    /// The object at that revision.
+    pub(super) fn at(&self, revision: u64) -> Object {
+        let digits = revision.to_string();
+        let mut json = Vec::with_capacity(self.head.len() + digits.len() + self.tail.len());
+        json.extend_from_slice(&self.head);
+        json.extend_from_slice(digits.as_bytes());
+        json.extend_from_slice(&self.tail);
+        Object { json: json.into(), revision, splice: self.head.len(), index: self.index.clone() }
+    }
+}
+
+/// An object at one revision. Cloning shares its bytes.
+#[derive(Clone, Debug)]
+pub struct Object {
+    json: Bytes,
+    revision: u64,
+    /// Where the digits of the revision begin in `json`.
+    splice: usize,
+    index: Arc<Index>,
+}
+
+impl Object {
+    /// The object in JSON, `metadata.resourceVersion` included.
+    pub fn json(&self) -> &Bytes {
+        &self.json
+    }
+
+    /// The revision that wrote it.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// `metadata.namespace`, empty when it has none.
+    pub fn namespace(&self) -> &str {
+        &self.index.namespace
+    }
+
+    /// `metadata.name`.
+    pub fn name(&self) -> &str {
+        &self.index.name
+    }
+
+    /// `metadata.uid`, empty when it has none.
+    pub fn uid(&self) -> &str {
+        &self.index.uid
+    }
+
+    /// The object as a tree.
+    pub fn decode(&self) -> Map<String, Value> {
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The value of a label.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.index.labels.iter().find(|(n, _)| &**n == name).map(|(_, value)| &**value)
+    }
+
+    /// The value of a field that selectors may ask for, empty when it is not set; `None` when it may not be asked for.
+    pub fn field(&self, path: &str) -> Option<&str> {
+        self.index.fields.iter().find(|(p, _)| *p == path).map(|(_, value)| &**value)
+    }
+
+    /// True when writing the draft would change nothing.
+    pub(super) fn is(&self, draft: &Draft) -> bool {
+        let (head, tail) = self.around();
+        head == draft.head && tail == draft.tail
+    }
+
+    /// The same object with another revision, as watchers see one that was deleted.
+    pub(crate) fn at(&self, revision: u64) -> Self {
+        let (head, tail) = self.around();
+        Draft { head: head.to_vec(), tail: tail.to_vec(), index: self.index.clone() }.at(revision)
+    }
+
+    fn around(&self) -> (&[u8], &[u8]) {
+        let digits = self.revision.checked_ilog10().unwrap_or(0) as usize + 1;
+        (&self.json[..self.splice], &self.json[self.splice + digits..])
+    }
+}
+
+fn member(into: &mut Vec<u8>, name: &str, value: &Value) {
+    serde_json::to_writer(&mut *into, name).expect("a string in memory can be written");
+    into.push(b':');
+    serde_json::to_writer(into, value).expect("a tree in memory can be written");
+}
+
+fn field(object: &Map<String, Value>, path: &str) -> Box<str> {
+    let mut names = path.split('.');
+    let first = names.next().and_then(|name| object.get(name));
+    match names.try_fold(first, |value, name| value.map(|v| v.get(name))) {
+        Some(Some(Value::String(text))) => text.as_str().into(),
+        Some(Some(value @ (Value::Bool(_) | Value::Number(_)))) => value.to_string().into(),
+        _ => "".into(),
+    }
+}

@@ -1,0 +1,153 @@
+//! What every store must do.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::memory::HISTORY_CHANGES;
+use super::{Change, ChangeKind, Draft, Memory, Put, Scope, TooOld, Watcher};
+
+fn draft(namespace: &str, name: &str, color: &str) -> Draft {
+    let object = json!({
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": "7"},
+        "spec": {"color": color},
+    });
+    let Value::Object(object) = object else { unreachable!() };
+    Draft::new(&object, &["spec.color"])
+}
+
+fn names(objects: &[super::Object]) -> Vec<String> {
+    objects
+        .iter()
+        .map(|o| format!("{}/{}={}", o.namespace(), o.name(), o.field("spec.color").unwrap()))
+        .collect()
+}
+
+async fn next(watcher: &mut Watcher) -> Result<Vec<Arc<Change>>, TooOld> {
+    timeout(Duration::from_secs(5), watcher.next()).await.unwrap()
+}
+
+#[test]
+fn an_object_bears_the_revision_that_wrote_it() {
+    let store = Memory::new(99);
+    let put = store.put("pods", &draft("a", "x", "red"));
+    assert!(matches!(put, Put::Created(_)));
+    assert_eq!(put.object().revision(), 100);
+    let text = std::str::from_utf8(put.object().json()).unwrap();
+    assert_eq!(
+        text,
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"a","uid":"x","resourceVersion":"100"},"spec":{"color":"red"}}"#
+    );
+    assert_eq!(put.object().uid(), "x");
+}
+
+#[test]
+fn writing_the_same_again_moves_nothing() {
+    let store = Memory::new(9);
+    store.put("pods", &draft("a", "x", "red"));
+    // The second revision has one digit more than the first.
+    assert!(matches!(store.put("pods", &draft("a", "x", "red")), Put::Unchanged(_)));
+    assert_eq!(store.revision(), 10);
+    assert!(matches!(store.put("pods", &draft("a", "x", "blue")), Put::Updated(_)));
+    assert_eq!(store.revision(), 11);
+}
+
+#[test]
+fn lists_are_sorted_and_scoped() {
+    let store = Memory::new(0);
+    for (namespace, name) in [("b", "x"), ("a", "z"), ("a", "y")] {
+        store.put("pods", &draft(namespace, name, "red"));
+    }
+    store.put("secrets", &draft("a", "s", "red"));
+    assert_eq!(names(&store.list("pods", &Scope::All).objects), ["a/y=red", "a/z=red", "b/x=red"]);
+    let scope = Scope::Namespace("a".to_owned());
+    let listing = store.list("pods", &scope);
+    assert_eq!(
+        (names(&listing.objects), listing.revision),
+        (vec!["a/y=red".to_owned(), "a/z=red".to_owned()], 4)
+    );
+    assert!(store.get("pods", "a", "x").is_none());
+    assert!(store.list("nodes", &Scope::All).objects.is_empty());
+}
+
+#[test]
+fn the_past_can_be_listed() {
+    let store = Memory::new(0);
+    store.put("pods", &draft("a", "x", "red"));
+    store.put("pods", &draft("a", "y", "red"));
+    store.put("pods", &draft("a", "x", "blue"));
+    store.delete("pods", "a", "y");
+    store.put("pods", &draft("a", "z", "red"));
+    let at = |revision| names(&store.list_at("pods", &Scope::All, revision).unwrap().objects);
+    assert!(at(0).is_empty());
+    assert_eq!(at(1), ["a/x=red"]);
+    assert_eq!(at(2), ["a/x=red", "a/y=red"]);
+    assert_eq!(at(3), ["a/x=blue", "a/y=red"]);
+    assert_eq!(at(4), ["a/x=blue"]);
+    assert_eq!(at(5), ["a/x=blue", "a/z=red"]);
+}
+
+#[tokio::test]
+async fn a_watch_sees_every_change_in_order() {
+    let store = Memory::new(0);
+    store.put("pods", &draft("a", "x", "red"));
+    let mut watcher = store.watch("pods", Scope::All, 1).unwrap();
+    store.put("pods", &draft("a", "x", "blue"));
+    store.put("secrets", &draft("a", "s", "red"));
+    store.delete("pods", "a", "x");
+    let changes = next(&mut watcher).await.unwrap();
+    let seen: Vec<_> = changes.iter().map(|c| (c.revision, c.kind, c.object.revision())).collect();
+    assert_eq!(seen, [(2, ChangeKind::Put, 2), (4, ChangeKind::Deleted, 4)]);
+    let deleted: Value = serde_json::from_slice(changes[1].object.json()).unwrap();
+    assert_eq!(deleted["metadata"]["resourceVersion"], "4");
+    assert_eq!(deleted["spec"]["color"], "blue");
+    assert_eq!(watcher.progress(), 4);
+}
+
+#[tokio::test]
+async fn a_watch_waits_for_its_own_namespace() {
+    let store = Memory::new(0);
+    let mut watcher = store.watch("pods", Scope::Namespace("b".to_owned()), 0).unwrap();
+    store.put("pods", &draft("a", "x", "red"));
+    let waiting = tokio::spawn(async move { next(&mut watcher).await.unwrap().len() });
+    tokio::task::yield_now().await;
+    store.put("pods", &draft("b", "x", "red"));
+    assert_eq!(waiting.await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_watcher_that_falls_behind_is_told_so() {
+    let store = Memory::new(0);
+    let mut watcher = store.watch("pods", Scope::All, 0).unwrap();
+    for round in 0..=HISTORY_CHANGES {
+        store.put("pods", &draft("a", "x", &round.to_string()));
+    }
+    assert_eq!(next(&mut watcher).await.unwrap_err(), TooOld { asked: 0, oldest: 1 });
+    assert!(store.watch("pods", Scope::All, 0).is_err());
+    assert!(store.list_at("pods", &Scope::All, 0).is_err());
+    assert!(store.watch("pods", Scope::All, 1).is_ok());
+}
+
+#[test]
+fn history_is_bounded_in_bytes() {
+    let store = Memory::new(0);
+    let fat = "x".repeat(300 * 1024);
+    for round in 0..8 {
+        store.put("pods", &draft("a", "x", &format!("{round}{fat}")));
+    }
+    // Three superseded objects fit into one MiB; the first change superseded none.
+    assert!(store.watch("pods", Scope::All, 4).is_err());
+    assert!(store.watch("pods", Scope::All, 5).is_ok());
+}
+
+#[test]
+fn a_new_store_does_not_resume_an_old_one() {
+    let store = Memory::new(1000);
+    assert!(store.watch("pods", Scope::All, 400).is_err());
+    assert!(store.watch("pods", Scope::All, 1000).is_ok());
+}

@@ -1,0 +1,100 @@
+//! A place in the history of a resource that moves on as things change.
+//!
+//! A watcher buffers nothing of its own: it reads the store's history, and one that falls behind it is closed.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Memory, Object, Scope, TooOld};
+
+/// Changes handed over at once, so that a burst neither holds the lock for long nor wakes the watcher for each.
+const BATCH: usize = 128;
+
+/// One write or deletion.
+#[derive(Debug)]
+pub struct Change {
+    /// The revision it made.
+    pub revision: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The object as written, or the last of it with the revision of its deletion.
+    pub object: Object,
+    /// The object that stood before, if one did.
+    pub before: Option<Object>,
+}
+
+impl Change {
+    /// Bytes that only history keeps alive.
+    pub(super) fn weight(&self) -> usize {
+        self.before.as_ref().map_or(0, |object| object.json().len())
+    }
+}
+
+/// What a change did to its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was written.
+    Put,
+    /// It was taken out.
+    Deleted,
+}
+
+/// What changes in a scope of one resource.
+#[derive(Debug)]
+pub struct Watcher {
+    store: Memory,
+    resource: String,
+    scope: Scope,
+    seen: u64,
+    newest: watch::Receiver<u64>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        store: Memory,
+        resource: String,
+        scope: Scope,
+        seen: u64,
+        newest: watch::Receiver<u64>,
+    ) -> Self {
+        Self { store, resource, scope, seen, newest }
+    }
+
+    /// Waits for changes in the scope and takes them, oldest first. Safe to drop and call again.
+    ///
+    /// # Errors
+    /// When the watcher was too slow and changes it has not seen are forgotten.
+    pub async fn next(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
+        loop {
+            let changes = self.take()?;
+            if !changes.is_empty() {
+                return Ok(changes);
+            }
+            // The sender lives in the store, which this watcher holds: it cannot be gone.
+            let _ = self.newest.changed().await;
+        }
+    }
+
+    /// The revision up to which everything has been taken; a bookmark may name it.
+    pub fn progress(&mut self) -> u64 {
+        let shared = self.store.lock();
+        if *self.newest.borrow() <= self.seen {
+            self.seen = self.seen.max(shared.revision());
+        }
+        self.seen
+    }
+
+    fn take(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
+        loop {
+            self.newest.mark_unchanged();
+            let mut changes = self.store.lock().table(&self.resource).after(self.seen, BATCH)?;
+            let Some(last) = changes.last() else { return Ok(changes) };
+            self.seen = last.revision;
+            changes.retain(|change| self.scope.holds(change.object.namespace()));
+            if !changes.is_empty() {
+                return Ok(changes);
+            }
+        }
+    }
+}

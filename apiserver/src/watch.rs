@@ -1,0 +1,191 @@
+//! Watches: what changes, as a stream of events that ends when its time is up or its reader is too slow.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use futures_util::stream;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use crate::list::{Page, refuse_future};
+use crate::request::ListOptions;
+use crate::resource::Resource;
+use crate::status::Status;
+use crate::store::{Change, ChangeKind, Memory, Object, Scope, TooOld, Watcher};
+use crate::table;
+
+/// How long a watch lasts that does not say; the stock server's least, to which it adds as much again at random.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+/// How often a quiet watch that allows it gets a bookmark.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// A watch under way.
+struct Watch {
+    resource: Resource,
+    options: ListOptions,
+    as_table: bool,
+    /// Column heads go out once, with the first event.
+    heads_sent: bool,
+    initial: VecDeque<Object>,
+    initial_end: Option<u64>,
+    watcher: Watcher,
+    ends_at: Instant,
+    bookmark_at: Instant,
+    ended: bool,
+}
+
+/// Starts a watch; what is sent is one JSON object a line.
+///
+/// # Errors
+/// 410 for a revision that is forgotten, 504 for one that is still to come.
+pub fn start(
+    store: &Memory,
+    resource: &Resource,
+    scope: Scope,
+    options: ListOptions,
+    as_table: bool,
+) -> Result<Body, Status> {
+    let name = resource.qualified().to_string();
+    let asked = options.revision.unwrap_or_default();
+    refuse_future(store, asked)?;
+    // Without a revision, or with 0, or when asked for it, a watch begins with all there is.
+    let (initial, after) = if asked == 0 || options.initial_events {
+        let everything = ListOptions {
+            labels: options.labels.clone(),
+            fields: options.fields.clone(),
+            ..ListOptions::default()
+        };
+        let page = Page::read(store, &name, &scope, &everything)?;
+        (page.objects.into(), page.revision)
+    } else {
+        (VecDeque::new(), asked)
+    };
+    let watcher = store.watch(&name, scope, after)?;
+    let now = Instant::now();
+    // Spread by the revision, so that watches begun together do not all end together.
+    let spread = Duration::from_secs(after.wrapping_mul(7919) % DEFAULT_TIMEOUT.as_secs());
+    let watch = Watch {
+        resource: *resource,
+        as_table,
+        heads_sent: false,
+        initial,
+        initial_end: options.initial_events.then_some(after),
+        watcher,
+        ends_at: now + options.timeout.unwrap_or(DEFAULT_TIMEOUT + spread),
+        bookmark_at: now + BOOKMARK_EVERY,
+        ended: false,
+        options,
+    };
+    let stream = stream::unfold(watch, |mut watch| async {
+        let chunk = watch.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(chunk)), watch))
+    });
+    Ok(Body::from_stream(stream))
+}
+
+impl Watch {
+    /// The next lines, `None` at the end.
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        /// Lines put together into one write.
+        const CHUNK_BYTES: usize = 64 * 1024;
+
+        let mut out = Vec::new();
+        while let Some(object) = self.initial.pop_front() {
+            self.line(&mut out, "ADDED", &object);
+            if out.len() > CHUNK_BYTES {
+                return Some(out);
+            }
+        }
+        if let Some(revision) = self.initial_end.take() {
+            self.bookmark(&mut out, revision, true);
+        }
+        while out.is_empty() && !self.ended {
+            tokio::select! {
+                changes = self.watcher.next() => self.changes(&mut out, changes),
+                () = sleep_until(self.bookmark_at), if self.options.bookmarks => {
+                    self.bookmark_at = Instant::now() + BOOKMARK_EVERY;
+                    let revision = self.watcher.progress();
+                    self.bookmark(&mut out, revision, false);
+                }
+                () = sleep_until(self.ends_at) => self.ended = true,
+            }
+        }
+        (!out.is_empty()).then_some(out)
+    }
+
+    fn changes(&mut self, out: &mut Vec<u8>, changes: Result<Vec<Arc<Change>>, TooOld>) {
+        match changes {
+            Ok(changes) => {
+                for change in changes {
+                    if let Some((kind, object)) = self.event(&change) {
+                        self.line(out, kind, &object);
+                    }
+                }
+            }
+            Err(too_old) => {
+                self.ended = true;
+                line(out, "ERROR", Status::from(too_old).object().to_string().as_bytes());
+            }
+        }
+    }
+
+    /// What a change is to someone who sees only what the selectors let through.
+    fn event(&self, change: &Change) -> Option<(&'static str, Object)> {
+        let seen =
+            |object: &Object| self.options.labels.matches(object) && self.options.fields.matches(object);
+        let before = change.before.as_ref().filter(|object| seen(object));
+        match change.kind {
+            ChangeKind::Deleted => before.map(|_| ("DELETED", change.object.clone())),
+            ChangeKind::Put if seen(&change.object) => {
+                let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
+                Some((kind, change.object.clone()))
+            }
+            ChangeKind::Put => before.map(|object| ("DELETED", object.at(change.revision))),
+        }
+    }
+
+    fn line(&mut self, out: &mut Vec<u8>, kind: &str, object: &Object) {
+        if !self.as_table {
+            return line(out, kind, object.json());
+        }
+        let metadata = json!({"resourceVersion": object.revision().to_string()});
+        let rows = std::iter::once(object.decode());
+        let table = table::table(
+            &self.resource.columns,
+            rows,
+            metadata,
+            self.options.include,
+            !self.heads_sent,
+            Timestamp::now(),
+        );
+        self.heads_sent = true;
+        line(out, kind, table.to_string().as_bytes());
+    }
+
+    fn bookmark(&self, out: &mut Vec<u8>, revision: u64, ends_initial: bool) {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if ends_initial {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object: Value = if self.as_table {
+            json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
+                   "columnDefinitions": null, "rows": []})
+        } else {
+            json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+        };
+        line(out, "BOOKMARK", object.to_string().as_bytes());
+    }
+}
+
+fn line(out: &mut Vec<u8>, kind: &str, object: &[u8]) {
+    out.reserve(object.len() + 32);
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(br#"","object":"#);
+    out.extend_from_slice(object);
+    out.extend_from_slice(b"}\n");
+}

@@ -1,0 +1,176 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A Kubernetes node agent that runs Pods through a Docker engine.
+#[derive(Debug, Parser)]
+#[command(name = "kubelet", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// State of the kubelet, and the socket through which it is reached
+    #[arg(long, global = true, value_name = "DIR", env = "KUBELET_ROOT_DIR")]
+    pub root_dir: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run the node agent (the default)
+    Run(Box<RunFlags>),
+    /// Show objects of the running kubelet
+    Get(Get),
+    /// Print a script that teaches a shell to complete this command
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How to run. Every value is read as text, so that all mistakes are told at once.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunFlags {
+    /// KubeletConfiguration (kubelet.config.k8s.io/v1beta1), YAML or JSON; flags win over it
+    #[arg(long, value_name = "FILE", help_heading = "General")]
+    pub config: Option<PathBuf>,
+    /// The node's name, by default the host name in lower case
+    #[arg(long, value_name = "NAME", help_heading = "General")]
+    pub hostname_override: Option<String>,
+    /// Container engine [default: unix:///var/run/docker.sock]
+    #[arg(long, value_name = "ENDPOINT", help_heading = "General")]
+    pub docker_endpoint: Option<String>,
+    /// File or directory of manifests, watched
+    #[arg(long, value_name = "PATH", help_heading = "Sources")]
+    pub pod_manifest_path: Option<String>,
+    /// URL of manifests, polled
+    #[arg(long, value_name = "URL", help_heading = "Sources")]
+    pub manifest_url: Option<String>,
+    /// Header for the URL, `Name:value`; may be given often
+    #[arg(long, value_name = "K:V", help_heading = "Sources")]
+    pub manifest_url_header: Vec<String>,
+    /// How often the path is read again [default: 20s]
+    #[arg(long, value_name = "DURATION", help_heading = "Sources")]
+    pub file_check_frequency: Option<String>,
+    /// How often the URL is read [default: 20s]
+    #[arg(long, value_name = "DURATION", help_heading = "Sources")]
+    pub http_check_frequency: Option<String>,
+    /// The node's address, found out by default
+    #[arg(long, value_name = "IP", help_heading = "Node")]
+    pub node_ip: Option<String>,
+    /// Labels of the node
+    #[arg(long, value_name = "K=V,...", help_heading = "Node")]
+    pub node_labels: Vec<String>,
+    /// Taints of the node
+    #[arg(long, value_name = "K=V:EFFECT,...", help_heading = "Node")]
+    pub register_with_taints: Vec<String>,
+    /// Most pods on this node [default: 110]
+    #[arg(long, value_name = "N", help_heading = "Node")]
+    pub max_pods: Option<String>,
+    /// Address of the node's API over HTTPS [default: 0.0.0.0]
+    #[arg(long, value_name = "IP", help_heading = "Ports")]
+    pub address: Option<String>,
+    /// Port of the node's API over HTTPS, 0 for none [default: 10250]
+    #[arg(long, value_name = "PORT", help_heading = "Ports")]
+    pub port: Option<String>,
+    /// Address of /healthz over plain HTTP [default: 127.0.0.1]
+    #[arg(long, value_name = "IP", help_heading = "Ports")]
+    pub healthz_bind_address: Option<String>,
+    /// Port of /healthz, 0 for none [default: 10248]
+    #[arg(long, value_name = "PORT", help_heading = "Ports")]
+    pub healthz_port: Option<String>,
+    /// Image that holds a pod's namespaces, by default built into this binary
+    #[arg(long, value_name = "NAME", help_heading = "Pods")]
+    pub sandbox_image: Option<String>,
+    /// How pods meet the network
+    #[arg(long, value_name = "native|docker|cni", help_heading = "Pods")]
+    pub pod_network: Option<String>,
+    /// Name servers of pods with dnsPolicy ClusterFirst
+    #[arg(long, value_name = "IP,...", help_heading = "Pods")]
+    pub cluster_dns: Vec<String>,
+    /// Domain of the cluster
+    #[arg(long, value_name = "NAME", help_heading = "Pods")]
+    pub cluster_domain: Option<String>,
+    /// Sysctls pods may set beyond the safe ones; a name or a prefix and `*`
+    #[arg(long, value_name = "NAME,...", help_heading = "Pods")]
+    pub allowed_unsafe_sysctls: Vec<String>,
+    /// More detail in the log: 0 to 10 [default: 2]
+    #[arg(short, long, value_name = "N", help_heading = "Log")]
+    pub v: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
+    pub log_format: Option<String>,
+    /// Not in this version
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub kubeconfig: Option<String>,
+    /// Not in this version
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub bootstrap_kubeconfig: Option<String>,
+    /// Not in this version
+    #[arg(long, value_name = "JOIN", hide = true)]
+    pub bootstrap: Option<String>,
+    /// Not in this version
+    #[arg(long, hide = true)]
+    pub bootstrap_insecure_trust_on_first_use: bool,
+    /// Not in this version
+    #[arg(long, value_name = "CIDR", hide = true)]
+    pub pod_cidr: Option<String>,
+}
+
+/// Which namespace is meant.
+#[derive(Clone, Debug, Args)]
+pub struct InNamespace {
+    /// The namespace
+    #[arg(short, long, value_name = "NS", default_value = "default")]
+    pub namespace: String,
+}
+
+/// Show objects.
+#[derive(Clone, Debug, Args)]
+pub struct Get {
+    /// pods (po), nodes (no), events (ev), configmaps (cm) or secrets
+    #[arg(value_name = "RESOURCE")]
+    pub resource: String,
+    /// Only these
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Where
+    #[command(flatten)]
+    pub place: InNamespace,
+    /// All namespaces
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// How
+    #[arg(short, long, value_name = "wide|json|yaml|name")]
+    pub output: Option<Output>,
+    /// Only objects with these labels
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+    /// Only objects with these fields
+    #[arg(long, value_name = "SELECTOR")]
+    pub field_selector: Option<String>,
+    /// No line of column heads
+    #[arg(long)]
+    pub no_headers: bool,
+    /// A column of labels
+    #[arg(long)]
+    pub show_labels: bool,
+    /// Go on as things change
+    #[arg(short, long)]
+    pub watch: bool,
+}
+
+/// How objects are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// A table with more columns
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// kind/name
+    Name,
+}

@@ -1,0 +1,290 @@
+//! The file of `--config`: a KubeletConfiguration, of which every field is honoured, named as not honoured, or a mistake.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::Draft;
+use super::values::{self, Wanted};
+use crate::options::Taint;
+
+/// What a file held besides settings.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Mistakes, a line each.
+    pub mistakes: Vec<String>,
+    /// Fields of the stock type that have no effect in this version.
+    pub not_honoured: Vec<String>,
+}
+
+/// Reads one field into the draft.
+type Setter = fn(&Value, &mut Draft) -> Result<(), Wanted>;
+
+const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
+const KIND: &str = "KubeletConfiguration";
+
+const HONOURED: &[(&str, Setter)] = &[
+    ("staticPodPath", |v, d| {
+        set(&mut d.options.pod_manifest_path, text(v).map(|t| filled(t).map(PathBuf::from)))
+    }),
+    ("staticPodURL", |v, d| {
+        let url = text(v)?;
+        set(&mut d.options.manifest_url, filled(url).map(|url| values::url(&url)).transpose())
+    }),
+    ("staticPodURLHeader", |v, d| set(&mut d.options.manifest_url_headers, headers(v))),
+    ("fileCheckFrequency", |v, d| {
+        set(&mut d.options.file_check_frequency, parsed(v, values::positive_duration))
+    }),
+    ("httpCheckFrequency", |v, d| {
+        set(&mut d.options.http_check_frequency, parsed(v, values::positive_duration))
+    }),
+    ("address", |v, d| set(&mut d.address, parsed(v, values::ip))),
+    ("port", |v, d| set(&mut d.port, number(v, 1, i64::from(u16::MAX)))),
+    ("enableServer", |v, d| {
+        if !boolean(v)? {
+            d.port = 0;
+        }
+        Ok(())
+    }),
+    ("healthzBindAddress", |v, d| set(&mut d.healthz_address, parsed(v, values::ip))),
+    ("healthzPort", |v, d| set(&mut d.healthz_port, number(v, 0, i64::from(u16::MAX)))),
+    ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
+    ("clusterDNS", |v, d| set(&mut d.options.cluster_dns, list(v, |v| parsed(v, values::ip)))),
+    ("clusterDomain", |v, d| set(&mut d.options.cluster_domain, text(v))),
+    ("serializeImagePulls", |v, d| {
+        if boolean(v)? {
+            d.options.max_parallel_image_pulls = 1;
+        }
+        Ok(())
+    }),
+    ("maxParallelImagePulls", |v, d| {
+        set(&mut d.options.max_parallel_image_pulls, number(v, 1, i64::from(i32::MAX)))
+    }),
+    ("registerWithTaints", |v, d| set(&mut d.options.register_with_taints, list(v, taint))),
+    ("allowedUnsafeSysctls", |v, d| set(&mut d.options.allowed_unsafe_sysctls, list(v, text))),
+    ("podPidsLimit", |v, d| {
+        let limit: i64 = number(v, -1, i64::MAX)?;
+        d.options.pod_pids_limit = (limit > 0).then_some(limit);
+        Ok(())
+    }),
+    ("containerLogMaxSize", |v, d| set(&mut d.options.container_log_max_bytes, quantity(v))),
+    ("containerLogMaxFiles", |v, d| {
+        set(&mut d.options.container_log_max_files, number(v, 2, i64::from(i32::MAX)))
+    }),
+];
+
+/// Fields of the stock type that have no effect in this version.
+const NOT_HONOURED: &[&str] = &[
+    "authentication",
+    "authorization",
+    "cgroupDriver",
+    "cgroupRoot",
+    "cgroupsPerQOS",
+    "configMapAndSecretChangeDetectionStrategy",
+    "containerLogMaxWorkers",
+    "containerLogMonitorInterval",
+    "containerRuntimeEndpoint",
+    "contentType",
+    "cpuCFSQuota",
+    "cpuCFSQuotaPeriod",
+    "cpuManagerPolicy",
+    "cpuManagerPolicyOptions",
+    "cpuManagerReconcilePeriod",
+    "crashLoopBackOff",
+    "enableContentionProfiling",
+    "enableControllerAttachDetach",
+    "enableDebugFlagsHandler",
+    "enableDebuggingHandlers",
+    "enableProfilingHandler",
+    "enableSystemLogHandler",
+    "enableSystemLogQuery",
+    "enforceNodeAllocatable",
+    "eventBurst",
+    "eventRecordQPS",
+    "evictionHard",
+    "evictionMaxPodGracePeriod",
+    "evictionMinimumReclaim",
+    "evictionPressureTransitionPeriod",
+    "evictionSoft",
+    "evictionSoftGracePeriod",
+    "failCgroupV1",
+    "failSwapOn",
+    "featureGates",
+    "hairpinMode",
+    "imageGCHighThresholdPercent",
+    "imageGCLowThresholdPercent",
+    "imageMaximumGCAge",
+    "imageMinimumGCAge",
+    "imagePullCredentialsVerificationPolicy",
+    "imageServiceEndpoint",
+    "iptablesDropBit",
+    "iptablesMasqueradeBit",
+    "kernelMemcgNotification",
+    "kubeAPIBurst",
+    "kubeAPIQPS",
+    "kubeReserved",
+    "kubeReservedCgroup",
+    "kubeletCgroups",
+    "localStorageCapacityIsolation",
+    "logging",
+    "makeIPTablesUtilChains",
+    "maxOpenFiles",
+    "memoryManagerPolicy",
+    "memoryReservationPolicy",
+    "memorySwap",
+    "memoryThrottlingFactor",
+    "mergeDefaultEvictionSettings",
+    "nodeLeaseDurationSeconds",
+    "nodeStatusMaxImages",
+    "nodeStatusReportFrequency",
+    "nodeStatusUpdateFrequency",
+    "oomScoreAdj",
+    "podCIDR",
+    "podLogsDir",
+    "podsPerCore",
+    "preloadedImagesVerificationAllowlist",
+    "protectKernelDefaults",
+    "providerID",
+    "qosReserved",
+    "readOnlyPort",
+    "registerNode",
+    "registryBurst",
+    "registryPullQPS",
+    "reservedMemory",
+    "reservedSystemCPUs",
+    "resolvConf",
+    "rotateCertificates",
+    "runOnce",
+    "runtimeRequestTimeout",
+    "seccompDefault",
+    "serverTLSBootstrap",
+    "showHiddenMetricsForVersion",
+    "shutdownGracePeriod",
+    "shutdownGracePeriodByPodPriority",
+    "shutdownGracePeriodCriticalPods",
+    "singleProcessOOMKill",
+    "streamingConnectionIdleTimeout",
+    "syncFrequency",
+    "systemCgroups",
+    "systemReserved",
+    "systemReservedCgroup",
+    "tlsCertFile",
+    "tlsCipherSuites",
+    "tlsCurvePreferences",
+    "tlsMinVersion",
+    "tlsPrivateKeyFile",
+    "topologyManagerPolicy",
+    "topologyManagerPolicyOptions",
+    "topologyManagerScope",
+    "tracing",
+    "userNamespaces",
+    "volumePluginDir",
+    "volumeStatsAggPeriod",
+];
+
+/// Reads the text of a file into the draft.
+pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
+    let mut found = Found::default();
+    let object = match api::decode::value(file) {
+        Ok(Some(Value::Object(object))) => object,
+        Ok(None) => Map::new(),
+        Ok(Some(_)) => {
+            found
+                .mistakes
+                .push(format!("is no object; write `apiVersion: {API_VERSION}`, `kind: {KIND}` and fields"));
+            return found;
+        }
+        Err(problem) => {
+            found.mistakes.push(problem.to_string());
+            return found;
+        }
+    };
+    for (name, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        match object.get(name).and_then(Value::as_str) {
+            Some(text) if text == wanted => {}
+            Some(text) => found.mistakes.push(format!("{name}: \"{text}\" is not {wanted}")),
+            None => found.mistakes.push(format!("{name} is missing, write `{name}: {wanted}`")),
+        }
+    }
+    for (name, value) in object.iter().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind")) {
+        if let Some((_, setter)) = HONOURED.iter().find(|(field, _)| field == name) {
+            if value.is_null() {
+                continue;
+            }
+            if let Err(wanted) = setter(value, draft) {
+                found.mistakes.push(format!("{name}: {value} {wanted}"));
+            }
+        } else if NOT_HONOURED.contains(&name.as_str()) {
+            found.not_honoured.push(name.clone());
+        } else {
+            found.mistakes.push(format!("{name} is no field of a {KIND}{}", nearest(name)));
+        }
+    }
+    found
+}
+
+/// The field a person may have meant: one that differs in case, or in a letter or two.
+fn nearest(name: &str) -> String {
+    let all = HONOURED.iter().map(|(field, _)| *field).chain(NOT_HONOURED.iter().copied());
+    all.map(|field| (strsim::damerau_levenshtein(&field.to_lowercase(), &name.to_lowercase()), field))
+        .min()
+        .filter(|(distance, _)| *distance <= 3)
+        .map(|(_, field)| format!("; did you mean {field}?"))
+        .unwrap_or_default()
+}
+
+fn set<T>(into: &mut T, value: Result<T, Wanted>) -> Result<(), Wanted> {
+    *into = value?;
+    Ok(())
+}
+
+fn text(value: &Value) -> Result<String, Wanted> {
+    value.as_str().map(str::to_owned).ok_or_else(|| "is no text".to_owned())
+}
+
+fn filled(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
+}
+
+fn parsed<T>(value: &Value, read: impl Fn(&str) -> Result<T, Wanted>) -> Result<T, Wanted> {
+    read(&text(value)?)
+}
+
+fn boolean(value: &Value) -> Result<bool, Wanted> {
+    value.as_bool().ok_or_else(|| "is neither true nor false".to_owned())
+}
+
+fn number<N: TryFrom<i64>>(value: &Value, least: i64, most: i64) -> Result<N, Wanted> {
+    let wanted = || match most {
+        i64::MAX => format!("is no whole number from {least}"),
+        _ => format!("is no whole number from {least} to {most}"),
+    };
+    let number = value.as_i64().filter(|number| (least..=most).contains(number)).ok_or_else(wanted)?;
+    N::try_from(number).map_err(|_| wanted())
+}
+
+fn list<T>(value: &Value, read: impl Fn(&Value) -> Result<T, Wanted>) -> Result<Vec<T>, Wanted> {
+    value.as_array().ok_or_else(|| "is no list".to_owned())?.iter().map(read).collect()
+}
+
+fn headers(value: &Value) -> Result<Vec<(String, String)>, Wanted> {
+    let wanted = || "is no map of header names to lists of values".to_owned();
+    let mut headers = Vec::new();
+    for (name, texts) in value.as_object().ok_or_else(wanted)? {
+        for text in texts.as_array().ok_or_else(wanted)? {
+            headers.push(values::header(&format!("{name}:{}", text.as_str().ok_or_else(wanted)?))?);
+        }
+    }
+    Ok(headers)
+}
+
+fn taint(value: &Value) -> Result<Taint, Wanted> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    values::taint(&format!("{}={}:{}", text("key"), text("value"), text("effect")))
+}
+
+fn quantity(value: &Value) -> Result<u64, Wanted> {
+    let wanted = || "is no size, write one like 10Mi".to_owned();
+    let quantity: api::quantity::Quantity = text(value)?.parse().map_err(|_| wanted())?;
+    u64::try_from(quantity.units()).ok().filter(|bytes| *bytes > 0).ok_or_else(wanted)
+}

@@ -1,0 +1,252 @@
+//! The flags and the file of `kubelet run`, made [`Options`]; every mistake is told, not only the first.
+
+mod config;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use super::args::RunFlags;
+use crate::options::Options;
+use values::Wanted;
+
+/// What was read, and what a person should know about it.
+#[derive(Debug)]
+pub struct Read {
+    /// The settings.
+    pub options: Options,
+    /// Lines that are no mistakes.
+    pub warnings: Vec<String>,
+}
+
+/// Settings while they are read: the file first, then the flags over it.
+struct Draft {
+    options: Options,
+    address: IpAddr,
+    port: u16,
+    healthz_address: IpAddr,
+    healthz_port: u16,
+}
+
+/// Reads everything. `host_name` is the machine's own, `file` the text of `--config`.
+///
+/// # Errors
+/// All the mistakes, a line each.
+pub fn read(
+    flags: &RunFlags,
+    root_dir: Option<PathBuf>,
+    host_name: &str,
+    file: Option<&[u8]>,
+) -> Result<Read, Vec<String>> {
+    let mut mistakes = Vec::new();
+    let name = flags.hostname_override.as_deref().unwrap_or(host_name);
+    let node_name = values::node_name(name).unwrap_or_else(|wanted| {
+        mistakes.push(format!("--hostname-override: \"{name}\" {wanted}"));
+        String::new()
+    });
+    let options = Options::new(&node_name);
+    let mut draft = Draft {
+        address: IpAddr::from([0, 0, 0, 0]),
+        port: 10250,
+        healthz_address: IpAddr::from([127, 0, 0, 1]),
+        healthz_port: 10248,
+        options,
+    };
+    if let Some(root_dir) = root_dir {
+        draft.options.root_dir = root_dir;
+    }
+    let mut warnings = Vec::new();
+    if let (Some(path), Some(text)) = (&flags.config, file) {
+        let path = path.display().to_string();
+        let found = config::apply(text, &mut draft);
+        mistakes.extend(found.mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
+        if !found.not_honoured.is_empty() {
+            let fields = found.not_honoured.join(", ");
+            warnings.push(format!("{path}: not in this version and without effect: {fields}"));
+        }
+    }
+    let mut flags_over = Flags { mistakes: &mut mistakes };
+    flags_over.apply(flags, &mut draft);
+    flags_over.refuse(flags);
+    if mistakes.is_empty() { Ok(Read { options: draft.finish(), warnings }) } else { Err(mistakes) }
+}
+
+impl Draft {
+    fn finish(self) -> Options {
+        let server = |address, port| (port != 0).then(|| SocketAddr::new(address, port));
+        Options {
+            api_address: server(self.address, self.port),
+            healthz_address: server(self.healthz_address, self.healthz_port),
+            ..self.options
+        }
+    }
+}
+
+struct Flags<'a> {
+    mistakes: &'a mut Vec<String>,
+}
+
+impl Flags<'_> {
+    fn apply(&mut self, flags: &RunFlags, draft: &mut Draft) {
+        let options = &mut draft.options;
+        self.set("--docker-endpoint", &flags.docker_endpoint, values::endpoint, &mut options.docker_endpoint);
+        self.set("--pod-manifest-path", &flags.pod_manifest_path, path, &mut options.pod_manifest_path);
+        self.set("--manifest-url", &flags.manifest_url, some(values::url), &mut options.manifest_url);
+        self.extend(
+            "--manifest-url-header",
+            &flags.manifest_url_header,
+            values::header,
+            &mut options.manifest_url_headers,
+        );
+        self.set(
+            "--file-check-frequency",
+            &flags.file_check_frequency,
+            values::positive_duration,
+            &mut options.file_check_frequency,
+        );
+        self.set(
+            "--http-check-frequency",
+            &flags.http_check_frequency,
+            values::positive_duration,
+            &mut options.http_check_frequency,
+        );
+        self.set("--node-ip", &flags.node_ip, some(values::ip), &mut options.node_ip);
+        self.extend("--node-labels", &commas(&flags.node_labels), values::label, &mut options.node_labels);
+        self.extend(
+            "--register-with-taints",
+            &commas(&flags.register_with_taints),
+            values::taint,
+            &mut options.register_with_taints,
+        );
+        self.set("--max-pods", &flags.max_pods, |text| values::at_least(text, 1), &mut options.max_pods);
+        self.set("--sandbox-image", &flags.sandbox_image, some(text), &mut options.sandbox_image);
+        self.extend("--cluster-dns", &commas(&flags.cluster_dns), values::ip, &mut options.cluster_dns);
+        self.set("--cluster-domain", &flags.cluster_domain, text, &mut options.cluster_domain);
+        self.extend(
+            "--allowed-unsafe-sysctls",
+            &commas(&flags.allowed_unsafe_sysctls),
+            text,
+            &mut options.allowed_unsafe_sysctls,
+        );
+        self.set("--address", &flags.address, values::ip, &mut draft.address);
+        self.set("--port", &flags.port, values::port, &mut draft.port);
+        self.set(
+            "--healthz-bind-address",
+            &flags.healthz_bind_address,
+            values::ip,
+            &mut draft.healthz_address,
+        );
+        self.set("--healthz-port", &flags.healthz_port, values::port, &mut draft.healthz_port);
+    }
+
+    /// What later versions will do is refused, not ignored.
+    fn refuse(&mut self, flags: &RunFlags) {
+        let given = [
+            ("--kubeconfig", flags.kubeconfig.is_some()),
+            ("--bootstrap-kubeconfig", flags.bootstrap_kubeconfig.is_some()),
+            ("--bootstrap", flags.bootstrap.is_some()),
+            ("--bootstrap-insecure-trust-on-first-use", flags.bootstrap_insecure_trust_on_first_use),
+        ];
+        for (name, _) in given.into_iter().filter(|(_, given)| *given) {
+            self.mistakes.push(format!(
+                "{name}: joining a cluster is not in this version; leave it out to run pods from --pod-manifest-path and --manifest-url"
+            ));
+        }
+        if flags.pod_cidr.is_some() {
+            self.mistakes.push(
+                "--pod-cidr: not in this version; the engine's own network gives pods their addresses"
+                    .to_owned(),
+            );
+        }
+        match flags.pod_network.as_deref() {
+            None | Some("docker") => {}
+            Some("native" | "cni") => {
+                self.mistakes.push("--pod-network: only docker is in this version".to_owned());
+            }
+            Some(other) => {
+                self.mistakes.push(format!("--pod-network: \"{other}\" is none of native, docker, cni"))
+            }
+        }
+    }
+
+    fn set<T>(
+        &mut self,
+        name: &str,
+        given: &Option<String>,
+        read: impl Fn(&str) -> Result<T, Wanted>,
+        into: &mut T,
+    ) {
+        if let Some(text) = given {
+            match read(text) {
+                Ok(value) => *into = value,
+                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
+            }
+        }
+    }
+
+    /// A list given by flags takes the place of one given by the file.
+    fn extend<T>(
+        &mut self,
+        name: &str,
+        given: &[String],
+        read: impl Fn(&str) -> Result<T, Wanted>,
+        into: &mut Vec<T>,
+    ) {
+        if given.is_empty() {
+            return;
+        }
+        into.clear();
+        for text in given {
+            match read(text) {
+                Ok(value) => into.push(value),
+                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
+            }
+        }
+    }
+}
+
+fn some<T>(read: impl Fn(&str) -> Result<T, Wanted>) -> impl Fn(&str) -> Result<Option<T>, Wanted> {
+    move |text| read(text).map(Some)
+}
+
+fn text(text: &str) -> Result<String, Wanted> {
+    Ok(text.to_owned())
+}
+
+fn path(text: &str) -> Result<Option<PathBuf>, Wanted> {
+    // An absolute path stays what it is should the kubelet ever change its directory.
+    std::path::absolute(text).map(Some).map_err(|error| format!("is no path: {error}"))
+}
+
+fn commas(given: &[String]) -> Vec<String> {
+    given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// How often and how much the log tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// `--v`.
+    pub verbosity: u8,
+    /// One JSON object a line.
+    pub json: bool,
+}
+
+/// Reads the flags of the log.
+///
+/// # Errors
+/// All the mistakes, a line each.
+pub fn logging(flags: &RunFlags) -> Result<Logging, Vec<String>> {
+    let mut mistakes = Vec::new();
+    let mut logging = Logging { verbosity: 2, json: false };
+    let mut flags_over = Flags { mistakes: &mut mistakes };
+    flags_over.set("--v", &flags.v, |text| values::at_least(text, 0), &mut logging.verbosity);
+    let format = |text: &str| match text {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        _ => Err("is neither text nor json".to_owned()),
+    };
+    flags_over.set("--log-format", &flags.log_format, format, &mut logging.json);
+    if mistakes.is_empty() { Ok(logging) } else { Err(mistakes) }
+}

@@ -1,0 +1,136 @@
+//! Flags and files to options.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::super::args::RunFlags;
+use super::{Read, read, values};
+
+fn flags() -> RunFlags {
+    RunFlags::default()
+}
+
+fn ok(flags: &RunFlags, file: &str) -> Read {
+    read(flags, None, "Node-1", Some(file.as_bytes())).unwrap()
+}
+
+fn mistakes(flags: &RunFlags, file: &str) -> Vec<String> {
+    read(flags, None, "node", Some(file.as_bytes())).unwrap_err()
+}
+
+const HEAD: &str = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
+
+fn with_file() -> RunFlags {
+    RunFlags { config: Some(PathBuf::from("k.yaml")), ..flags() }
+}
+
+#[test]
+fn nothing_given_is_the_stock_kubelet() {
+    let options = ok(&flags(), "").options;
+    assert_eq!(options.node_name, "node-1");
+    assert_eq!(options.api_address.unwrap().to_string(), "0.0.0.0:10250");
+    assert_eq!(options.healthz_address.unwrap().to_string(), "127.0.0.1:10248");
+    assert_eq!(options.max_pods, 110);
+}
+
+#[test]
+fn flags_win_over_the_file() {
+    let file = format!(
+        "{HEAD}staticPodPath: /etc/pods\nport: 11250\nhealthzPort: 0\nfileCheckFrequency: 1m0s\nclusterDNS: [10.0.0.10]\n\
+         staticPodURL: http://x/y\nstaticPodURLHeader:\n  X-A: [b, c]\ncontainerLogMaxSize: 5Mi\npodPidsLimit: -1\n\
+         registerWithTaints:\n- {{key: k, value: v, effect: NoSchedule}}\n"
+    );
+    let options = ok(&with_file(), &file).options;
+    assert_eq!(options.pod_manifest_path.unwrap(), PathBuf::from("/etc/pods"));
+    assert_eq!(options.api_address.unwrap().port(), 11250);
+    assert_eq!(options.healthz_address, None);
+    assert_eq!(options.file_check_frequency, Duration::from_secs(60));
+    assert_eq!(options.manifest_url_headers.len(), 2);
+    assert_eq!(options.container_log_max_bytes, 5 * 1024 * 1024);
+    assert_eq!(options.pod_pids_limit, None);
+    assert_eq!(options.register_with_taints[0].effect, "NoSchedule");
+
+    let over = RunFlags {
+        pod_manifest_path: Some("/other".to_owned()),
+        port: Some("0".to_owned()),
+        cluster_dns: vec!["10.0.0.1,10.0.0.2".to_owned()],
+        ..with_file()
+    };
+    let options = ok(&over, &file).options;
+    assert_eq!(options.pod_manifest_path.unwrap(), PathBuf::from("/other"));
+    assert_eq!(options.api_address, None);
+    assert_eq!(options.cluster_dns.len(), 2);
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let wrong = RunFlags {
+        port: Some("70000".to_owned()),
+        node_ip: Some("here".to_owned()),
+        node_labels: vec!["a=b,c".to_owned()],
+        docker_endpoint: Some("/var/run/docker.sock".to_owned()),
+        kubeconfig: Some("x".to_owned()),
+        pod_network: Some("native".to_owned()),
+        manifest_url: Some("ftp://x".to_owned()),
+        ..with_file()
+    };
+    let file = "kind: KubeletConfig\nmaxPods: many\nhealthzPrt: 1\nfileCheckFrequency: 20\n";
+    let mut found = mistakes(&wrong, file);
+    found.sort();
+    let starts: Vec<&str> = found.iter().map(|line| line.split_once(':').unwrap().0).collect();
+    assert_eq!(
+        starts,
+        [
+            "--docker-endpoint",
+            "--kubeconfig",
+            "--manifest-url",
+            "--node-ip",
+            "--node-labels",
+            "--pod-network",
+            "--port",
+            "k.yaml",
+            "k.yaml",
+            "k.yaml",
+            "k.yaml",
+            "k.yaml"
+        ]
+    );
+    assert!(found.iter().any(|line| line.ends_with("did you mean healthzPort?")), "{found:?}");
+    assert!(found.iter().all(|line| !line.contains('\n')));
+}
+
+#[test]
+fn stock_fields_without_effect_are_named() {
+    let read = ok(&with_file(), &format!("{HEAD}cpuManagerPolicy: static\nfeatureGates: {{X: true}}\n"));
+    assert_eq!(
+        read.warnings,
+        ["k.yaml: not in this version and without effect: cpuManagerPolicy, featureGates"]
+    );
+}
+
+#[test]
+fn a_file_that_is_no_yaml_says_where() {
+    let found = mistakes(&with_file(), "a: [1,\nb: 2");
+    assert!(found[0].starts_with("k.yaml: "), "{found:?}");
+}
+
+#[test]
+fn durations() {
+    for (text, expected) in
+        [("20s", 20_000), ("1m30s", 90_000), ("1.5h", 5_400_000), ("100ms", 100), ("0", 0)]
+    {
+        assert_eq!(values::duration(text).unwrap(), Duration::from_millis(expected), "{text}");
+    }
+    for text in ["", "20", "s", "1x", "-1s", "1e400s"] {
+        assert!(values::duration(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn names_of_nodes() {
+    assert_eq!(values::node_name("Web.Example").unwrap(), "web.example");
+    for text in ["", "a_b", "-a", "a..b", "ä"] {
+        assert!(values::node_name(text).is_err(), "{text}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Texts to values, each mistake a sentence that says what would have been right.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::options::Taint;
+
+/// What a text should have been.
+pub type Wanted = String;
+
+/// A duration as Go writes it: `1h30m`, `20s`, `1.5s`, `100ms`.
+pub fn duration(text: &str) -> Result<Duration, Wanted> {
+    let wanted = || "is no duration, write one like 20s, 1m30s or 2h".to_owned();
+    let mut rest = text.strip_prefix('+').unwrap_or(text);
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(wanted());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wanted)?;
+        let number: f64 = rest[..digits].parse().map_err(|_| wanted())?;
+        rest = &rest[digits..];
+        let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let seconds = match &rest[..unit] {
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" | "μs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return Err(wanted()),
+        };
+        let part = Duration::try_from_secs_f64(number * seconds).map_err(|_| wanted())?;
+        total = total.checked_add(part).ok_or_else(wanted)?;
+        rest = &rest[unit..];
+    }
+    Ok(total)
+}
+
+/// A duration that is not zero.
+pub fn positive_duration(text: &str) -> Result<Duration, Wanted> {
+    let duration = duration(text)?;
+    if duration.is_zero() { Err("must be more than 0".to_owned()) } else { Ok(duration) }
+}
+
+/// An address.
+pub fn ip(text: &str) -> Result<IpAddr, Wanted> {
+    text.parse().map_err(|_| "is no IP address".to_owned())
+}
+
+/// A port; 0 turns its server off.
+pub fn port(text: &str) -> Result<u16, Wanted> {
+    text.parse().map_err(|_| "is no port, write 1 to 65535, or 0 for none".to_owned())
+}
+
+/// A whole number from `least`.
+pub fn at_least<N: std::str::FromStr + PartialOrd + std::fmt::Display>(
+    text: &str,
+    least: N,
+) -> Result<N, Wanted> {
+    match text.parse::<N>() {
+        Ok(number) if number >= least => Ok(number),
+        _ => Err(format!("is no whole number from {least}")),
+    }
+}
+
+/// A node's name: a DNS subdomain.
+pub fn node_name(text: &str) -> Result<String, Wanted> {
+    let label = |label: &str| {
+        let inside = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+        !label.is_empty() && label.bytes().all(inside) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    let name = text.trim().to_lowercase();
+    if name.len() <= 253 && name.split('.').all(label) {
+        Ok(name)
+    } else {
+        Err("is no name for a node, write lower case letters, digits, '-' and '.'".to_owned())
+    }
+}
+
+/// `unix:///path` or `tcp://host:port`.
+pub fn endpoint(text: &str) -> Result<String, Wanted> {
+    let fits = |scheme: &str| text.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty());
+    if fits("unix:///") || fits("tcp://") || fits("http://") {
+        Ok(text.to_owned())
+    } else {
+        Err("is no endpoint, write unix:///path/to/socket or tcp://host:port".to_owned())
+    }
+}
+
+/// `http://` or `https://`.
+pub fn url(text: &str) -> Result<String, Wanted> {
+    match text.parse::<http::Uri>() {
+        Ok(uri) if matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() => {
+            Ok(text.to_owned())
+        }
+        _ => Err("is no URL, write http://host/path or https://host/path".to_owned()),
+    }
+}
+
+/// `Name:value`.
+pub fn header(text: &str) -> Result<(String, String), Wanted> {
+    let wanted = || "is no header, write Name:value".to_owned();
+    let (name, value) = text.split_once(':').ok_or_else(wanted)?;
+    let (name, value) = (name.trim(), value.trim());
+    name.parse::<http::HeaderName>().map_err(|_| wanted())?;
+    value.parse::<http::HeaderValue>().map_err(|_| wanted())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// `name=value`, a label.
+pub fn label(text: &str) -> Result<(String, String), Wanted> {
+    let wanted = || "is no label, write name=value of letters, digits, '-', '_', '.'".to_owned();
+    let (name, value) = text.split_once('=').ok_or_else(wanted)?;
+    let bare = name.rsplit('/').next().unwrap_or_default();
+    if is_word(bare) && !bare.is_empty() && is_word(value) {
+        Ok((name.to_owned(), value.to_owned()))
+    } else {
+        Err(wanted())
+    }
+}
+
+/// `key=value:Effect` or `key:Effect`.
+pub fn taint(text: &str) -> Result<Taint, Wanted> {
+    let wanted = || "is no taint, write key=value:NoSchedule, PreferNoSchedule or NoExecute".to_owned();
+    let (what, effect) = text.rsplit_once(':').ok_or_else(wanted)?;
+    let (key, value) = what.split_once('=').unwrap_or((what, ""));
+    let known = matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute");
+    if known && !key.is_empty() && is_word(key.rsplit('/').next().unwrap_or_default()) && is_word(value) {
+        Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    } else {
+        Err(wanted())
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && end(text.chars().next())
+        && end(text.chars().next_back())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}

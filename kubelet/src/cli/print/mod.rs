@@ -1,0 +1,4 @@
+//! How answers look on a terminal.
+
+pub mod table;
+pub mod yaml;

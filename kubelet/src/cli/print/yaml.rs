@@ -1,0 +1,188 @@
+//! A tree as YAML, as kubectl writes it: keys in order, lists at the level of their key, quotes only where needed.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// The document, with a newline at its end.
+pub fn document(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Object(map) if !map.is_empty() => object(&mut out, map, 0),
+        Value::Array(list) if !list.is_empty() => array(&mut out, list, 0),
+        other => {
+            scalar(&mut out, other, 0);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The same tree with every map's keys in order.
+pub fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let mut members: Vec<(String, Value)> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            members.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(members.into_iter().collect())
+        }
+        Value::Array(list) => Value::Array(list.into_iter().map(sorted).collect()),
+        other => other,
+    }
+}
+
+fn object(out: &mut String, map: &Map<String, Value>, indent: usize) {
+    for (at, (key, value)) in map.iter().enumerate() {
+        // The first member may stand behind the dash of a list.
+        if at > 0 || out.is_empty() || out.ends_with('\n') {
+            spaces(out, indent);
+        }
+        text(out, key, indent);
+        out.push(':');
+        match value {
+            Value::Object(inner) if !inner.is_empty() => {
+                out.push('\n');
+                object(out, inner, indent + 2);
+            }
+            Value::Array(inner) if !inner.is_empty() => {
+                out.push('\n');
+                array(out, inner, indent);
+            }
+            other => {
+                out.push(' ');
+                scalar(out, other, indent + 2);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn array(out: &mut String, list: &[Value], indent: usize) {
+    for value in list {
+        spaces(out, indent);
+        out.push_str("- ");
+        match value {
+            Value::Object(inner) if !inner.is_empty() => object(out, inner, indent + 2),
+            Value::Array(inner) if !inner.is_empty() => {
+                out.pop();
+                out.push('\n');
+                array(out, inner, indent + 2);
+            }
+            other => {
+                scalar(out, other, indent + 2);
+                out.push('\n');
+            }
+        }
+    }
+}
+
+fn spaces(out: &mut String, count: usize) {
+    out.extend(std::iter::repeat_n(' ', count));
+}
+
+fn scalar(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::String(value) => text(out, value, indent),
+        Value::Object(_) => out.push_str("{}"),
+        Value::Array(_) => out.push_str("[]"),
+        other => {
+            let _ = write!(out, "{other}");
+        }
+    }
+}
+
+fn text(out: &mut String, text: &str, indent: usize) {
+    if text.contains('\n') && fits_block(text) {
+        return block(out, text, indent);
+    }
+    if is_plain(text) {
+        out.push_str(text);
+    } else if text.chars().any(|c| c.is_control()) {
+        // A JSON string is a YAML string.
+        out.push_str(&Value::from(text).to_string());
+    } else if text.contains(['\'', '\\']) && !text.contains('"') || reads_as_other(text) {
+        let _ = write!(out, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    } else {
+        let _ = write!(out, "'{}'", text.replace('\'', "''"));
+    }
+}
+
+/// Lines as they are, under `|`; a text that begins with a space or holds odd characters needs quotes.
+fn fits_block(text: &str) -> bool {
+    !text.starts_with([' ', '\n', '\t'])
+        && !text.chars().any(|c| c.is_control() && c != '\n' && c != '\t')
+        && !text.lines().any(|line| line.ends_with(' '))
+}
+
+fn block(out: &mut String, text: &str, indent: usize) {
+    out.push('|');
+    if !text.ends_with('\n') {
+        out.push('-');
+    } else if text.ends_with("\n\n") {
+        out.push('+');
+    }
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    for line in body.split('\n') {
+        out.push('\n');
+        if !line.is_empty() {
+            spaces(out, indent);
+            out.push_str(line);
+        }
+    }
+}
+
+/// True when the text may stand without quotes and is read back as the same text.
+fn is_plain(text: &str) -> bool {
+    let first_needs_quotes = text.starts_with([
+        '-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ',
+        '~', '=',
+    ]);
+    let is_dashed_word = text.starts_with('-') && text.len() > 1 && !text[1..].starts_with([' ', '-']);
+    !text.is_empty()
+        && (!first_needs_quotes || is_dashed_word)
+        && !text.ends_with([' ', ':'])
+        && !text.contains(": ")
+        && !text.contains(" #")
+        && !text.chars().any(char::is_control)
+        && !reads_as_other(text)
+}
+
+/// True when YAML 1.1 or 1.2 would read the bare text as a number, a boolean, a null or a date.
+fn reads_as_other(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    let word = matches!(
+        lower.as_str(),
+        "" | "~"
+            | "null"
+            | "true"
+            | "false"
+            | "yes"
+            | "no"
+            | "on"
+            | "off"
+            | "y"
+            | "n"
+            | ".inf"
+            | "-.inf"
+            | "+.inf"
+            | ".nan"
+            | "<<"
+    );
+    let unsigned = lower.trim_start_matches(['+', '-']);
+    let number = unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
+        && unsigned.chars().any(|c| c.is_ascii_digit())
+        && (unsigned
+            .chars()
+            .all(|c| c.is_ascii_hexdigit() || matches!(c, '.' | '_' | 'x' | 'o' | '+' | '-' | ':'))
+            || is_date(unsigned));
+    word || number
+}
+
+fn is_date(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() >= 10
+        && bytes[..4].iter().all(u8::is_ascii_digit)
+        && bytes[4] == b'-'
+        && bytes[7] == b'-'
+        && text.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | 't' | 'z' | '.' | '+' | ' '))
+}
