@@ -1,0 +1,84 @@
+//! Whom a look connects to, and how a failed connection is told.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use k8s_openapi::api::core::v1::ContainerPort;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use tokio::net::TcpStream;
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Address {
+    Ip(SocketAddr),
+    /// A name that is looked up for each connection.
+    Name(String, u16),
+}
+
+impl Address {
+    /// The named host or else the pod, at the port that is given by number or by the name of a container port.
+    pub fn new(
+        host: Option<&str>,
+        pod_ip: Option<IpAddr>,
+        port: &IntOrString,
+        ports: &[ContainerPort],
+    ) -> Result<Self, String> {
+        let port = resolve(port, ports)?;
+        match (host.filter(|host| !host.is_empty()), pod_ip) {
+            (Some(host), _) => Ok(Self::of(host, port)),
+            (None, Some(ip)) => Ok(Self::Ip(SocketAddr::new(ip, port))),
+            (None, None) => Err("the pod has no address yet".to_owned()),
+        }
+    }
+
+    /// That host at that port; a host that reads as an address is one, in brackets or not.
+    pub fn of(host: &str, port: u16) -> Self {
+        let bare = host.strip_prefix('[').and_then(|h| h.strip_suffix(']')).unwrap_or(host);
+        bare.parse()
+            .map_or_else(|_| Self::Name(host.to_owned(), port), |ip| Self::Ip(SocketAddr::new(ip, port)))
+    }
+
+    /// Connects; the error reads as those of the stock kubelet, which users know and search for.
+    pub async fn connect(&self) -> Result<TcpStream, String> {
+        let connected = match self {
+            Self::Ip(address) => TcpStream::connect(address).await,
+            Self::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await,
+        };
+        connected.map_err(|error| format!("dial tcp {self}: connect: {}", io_text(&error)))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(address) => write!(f, "{address}"),
+            Self::Name(host, port) => write!(f, "{host}:{port}"),
+        }
+    }
+}
+
+/// An error of the operating system, without its number.
+pub(super) fn io_text(error: &io::Error) -> String {
+    let text = error.to_string();
+    match (error.raw_os_error(), text.find(" (os error")) {
+        (Some(_), Some(end)) => text[..end].to_lowercase(),
+        _ => text,
+    }
+}
+
+/// The port's number: as given, that of the container port of that name, or the number that the text spells.
+fn resolve(port: &IntOrString, ports: &[ContainerPort]) -> Result<u16, String> {
+    let number = match port {
+        IntOrString::Int(number) => i64::from(*number),
+        IntOrString::String(name) => match ports.iter().find(|p| p.name.as_deref() == Some(name)) {
+            Some(port) => port.container_port.into(),
+            None => name.parse().map_err(|_| {
+                format!("the container has no port named {name:?}; name one of its ports or give a number")
+            })?,
+        },
+    };
+    u16::try_from(number).ok().filter(|port| *port > 0).ok_or_else(|| {
+        format!("{number} is not a port; give a number from 1 to 65535 or the name of a container port")
+    })
+}

@@ -1,0 +1,253 @@
+//! grpc: it is healthy when the standard health service (`grpc.health.v1.Health/Check`) answers SERVING.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use k8s_openapi::api::core::v1::GRPCAction;
+
+use super::address::Address;
+use super::check::Outcome;
+use super::handler::PROBE_USER_AGENT;
+use super::tls::{self, Inside};
+use super::wire::{self, Answer};
+
+/// Code of gRPC for a method the server does not know.
+const UNIMPLEMENTED: u32 = 12;
+/// Code of gRPC for a call that took too long.
+const DEADLINE_EXCEEDED: u32 = 4;
+/// The status that means healthy.
+const SERVING: u64 = 1;
+
+/// One health check, prepared.
+pub(super) struct Health {
+    address: Address,
+    tls: bool,
+    request: Request<()>,
+    message: Bytes,
+}
+
+impl Health {
+    /// Prepares what the manifest asks for.
+    pub fn new(action: &GRPCAction, ip: IpAddr) -> Result<Self, String> {
+        let port = u16::try_from(action.port).ok().filter(|port| *port > 0);
+        let port =
+            port.ok_or_else(|| format!("{} is not a port; give a number from 1 to 65535", action.port))?;
+        let address = Address::Ip(SocketAddr::new(ip, port));
+        let tls = action.mode.as_deref() == Some("TLS");
+        let scheme = if tls { "https" } else { "http" };
+        let uri: Uri = format!("{scheme}://{address}/grpc.health.v1.Health/Check")
+            .parse()
+            .map_err(|error| format!("{address} cannot be asked: {error}"))?;
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header("content-type", "application/grpc")
+            .header("user-agent", PROBE_USER_AGENT)
+            .header("te", "trailers")
+            .body(())
+            .map_err(|error| format!("{address} cannot be asked: {error}"))?;
+        let message = encode(action.service.as_deref().unwrap_or_default());
+        Ok(Self { address, tls, request, message })
+    }
+
+    /// Asks once.
+    pub async fn check(&self, timeout: Duration) -> Outcome {
+        let deadline = tokio::time::Instant::now() + timeout;
+        let within = format_args!("{}s", timeout.as_secs()).to_string();
+        let stream = match tokio::time::timeout_at(deadline, self.address.connect()).await {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                let said =
+                    format!("error: failed to connect service at {:?}: {error}", self.address.to_string());
+                return Outcome::Failure(said);
+            }
+            Err(_) => {
+                return Outcome::Failure(format!(
+                    "timeout: failed to connect service {:?} within {within}: context deadline exceeded",
+                    self.address.to_string()
+                ));
+            }
+        };
+        let ask = async {
+            let message = Some(self.message.clone());
+            if self.tls {
+                let stream = tls::wrap(stream, &self.address, Inside::Http2).await?;
+                wire::http2(stream, self.request.clone(), message).await
+            } else {
+                wire::http2(stream, self.request.clone(), message).await
+            }
+        };
+        match tokio::time::timeout_at(deadline, ask).await {
+            Ok(Ok(answer)) => judge(&answer, &within),
+            Ok(Err(error)) => {
+                let why = format!("rpc error: code = Unavailable desc = connection error: {error}");
+                Outcome::Failure(format!("error: health rpc probe failed: {why}"))
+            }
+            Err(_) => Outcome::Failure(format!("timeout: health rpc did not complete within {within}")),
+        }
+    }
+}
+
+/// What the answer says of the service.
+fn judge(answer: &Answer, within: &str) -> Outcome {
+    if answer.status != StatusCode::OK {
+        let status = answer.status.as_u16();
+        return Outcome::Failure(format!(
+            "error: health rpc probe failed: rpc error: code = Unavailable desc = the server answered with HTTP \
+             status {status}, which no gRPC server does"
+        ));
+    }
+    // An answer without a message carries the outcome among its headers.
+    let trailers = if answer.trailers.is_empty() { &answer.headers } else { &answer.trailers };
+    let (code, message) = outcome_of_call(trailers);
+    match code {
+        Some(0) => match decode(&answer.body) {
+            Some(SERVING) => Outcome::Success,
+            Some(status) => {
+                Outcome::Failure(format!("service unhealthy (responded with {:?})", status_name(status)))
+            }
+            None => Outcome::Failure(
+                "error: health rpc probe failed: the answer is not a HealthCheckResponse".to_owned(),
+            ),
+        },
+        Some(UNIMPLEMENTED) => Outcome::Failure(format!(
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {message}"
+        )),
+        Some(DEADLINE_EXCEEDED) => {
+            Outcome::Failure(format!("timeout: health rpc did not complete within {within}"))
+        }
+        Some(code) => Outcome::Failure(format!(
+            "error: health rpc probe failed: rpc error: code = {} desc = {message}",
+            code_name(code)
+        )),
+        None => Outcome::Failure(
+            "error: health rpc probe failed: rpc error: code = Internal desc = server closed the stream without \
+             sending trailers"
+                .to_owned(),
+        ),
+    }
+}
+
+fn outcome_of_call(headers: &HeaderMap) -> (Option<u32>, String) {
+    let text = |name| headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+    let code = text("grpc-status").and_then(|code| code.parse().ok());
+    (code, unescape(text("grpc-message").unwrap_or_default()))
+}
+
+/// `grpc-message` with its percent escapes resolved; what is no escape stays.
+fn unescape(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let hex = tail.get(..2).filter(|_| *first == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                out.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A framed `HealthCheckRequest`: its one field is the service, number 1.
+fn encode(service: &str) -> Bytes {
+    let mut message = BytesMut::new();
+    if !service.is_empty() {
+        message.put_u8(0x0a);
+        let mut length = service.len();
+        while length >= 0x80 {
+            message.put_u8((length & 0x7f) as u8 | 0x80);
+            length >>= 7;
+        }
+        message.put_u8(length as u8);
+        message.put_slice(service.as_bytes());
+    }
+    let mut frame = BytesMut::with_capacity(5 + message.len());
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(&message);
+    frame.freeze()
+}
+
+/// The status in a framed `HealthCheckResponse`: its one field, number 1; zero when it is left out.
+fn decode(frame: &[u8]) -> Option<u64> {
+    let (head, rest) = frame.split_at_checked(5)?;
+    let length = usize::try_from(u32::from_be_bytes([head[1], head[2], head[3], head[4]])).ok()?;
+    let mut message = rest.get(..length).filter(|_| head[0] == 0)?;
+    let mut status = 0;
+    while !message.is_empty() {
+        let key = varint(&mut message)?;
+        match key & 7 {
+            0 => {
+                let value = varint(&mut message)?;
+                if key >> 3 == 1 {
+                    status = value;
+                }
+            }
+            1 => message = message.get(8..)?,
+            2 => {
+                let length = usize::try_from(varint(&mut message)?).ok()?;
+                message = message.get(length..)?;
+            }
+            5 => message = message.get(4..)?,
+            _ => return None,
+        }
+    }
+    Some(status)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+fn status_name(status: u64) -> String {
+    match status {
+        0 => "UNKNOWN".to_owned(),
+        SERVING => "SERVING".to_owned(),
+        2 => "NOT_SERVING".to_owned(),
+        3 => "SERVICE_UNKNOWN".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn code_name(code: u32) -> String {
+    const NAMES: [&str; 17] = [
+        "OK",
+        "Canceled",
+        "Unknown",
+        "InvalidArgument",
+        "DeadlineExceeded",
+        "NotFound",
+        "AlreadyExists",
+        "PermissionDenied",
+        "ResourceExhausted",
+        "FailedPrecondition",
+        "Aborted",
+        "OutOfRange",
+        "Unimplemented",
+        "Internal",
+        "Unavailable",
+        "DataLoss",
+        "Unauthenticated",
+    ];
+    usize::try_from(code)
+        .ok()
+        .and_then(|code| NAMES.get(code))
+        .map_or_else(|| format!("Code({code})"), |name| (*name).to_owned())
+}

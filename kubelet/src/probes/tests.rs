@@ -1,0 +1,4 @@
+//! Probes as their worker meets them, on servers of the test's own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod pure;
