@@ -5,45 +5,64 @@ use crate::path::{Path, PathBuf};
 /// How many findings of one document are kept: more than anyone reads, few enough that a hostile file costs nothing.
 pub const MAX_FAULTS: usize = 100;
 
+/// What a finding points at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// The value at the path.
+    Value,
+    /// The name at the end of the path, whatever its value.
+    Name,
+    /// A value that would be right in quotes; the remedy shows it as the text has it.
+    Unquoted,
+}
+
 /// A finding that does not know its place in a text yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Where in the object.
     pub path: PathBuf,
-    /// Points at the field's name rather than its value, because the name is what is wrong.
-    pub at_name: bool,
+    /// What exactly is wrong there.
+    pub aim: Aim,
     /// What is wrong.
     pub what: String,
     /// What to write instead.
     pub remedy: String,
 }
 
-/// Collects findings up to [`MAX_FAULTS`].
+/// Collects findings, and keeps [`MAX_FAULTS`] of them.
 #[derive(Debug, Default)]
 pub struct Faults {
     kept: Vec<Fault>,
+    found: usize,
 }
 
 impl Faults {
     /// Notes that the value at `path` is wrong.
     pub fn add(&mut self, path: &Path<'_>, what: impl Into<String>, remedy: impl Into<String>) {
-        self.push(path, false, what.into(), remedy.into());
+        self.aim(path, Aim::Value, what, remedy);
     }
 
-    /// Notes that the name at the end of `path` is wrong, whatever its value.
-    pub fn add_name(&mut self, path: &Path<'_>, what: impl Into<String>, remedy: impl Into<String>) {
-        self.push(path, true, what.into(), remedy.into());
-    }
-
-    fn push(&mut self, path: &Path<'_>, at_name: bool, what: String, remedy: String) {
-        if self.kept.len() < MAX_FAULTS {
-            self.kept.push(Fault { path: path.to_owned(), at_name, what, remedy });
+    /// Notes what is wrong with exactly what at `path`.
+    pub fn aim(&mut self, path: &Path<'_>, aim: Aim, what: impl Into<String>, remedy: impl Into<String>) {
+        self.found += 1;
+        if !self.are_full() {
+            self.kept.push(Fault { path: path.to_owned(), aim, what: what.into(), remedy: remedy.into() });
         }
     }
 
     /// True when nothing was found.
     pub fn is_empty(&self) -> bool {
-        self.kept.is_empty()
+        self.found == 0
+    }
+
+    /// True when further findings are only counted, so that nobody need word them.
+    pub fn are_full(&self) -> bool {
+        self.kept.len() >= MAX_FAULTS
+    }
+
+    /// How many were found, kept or not.
+    pub fn len(&self) -> usize {
+        self.found
     }
 
     /// What was found, in the order it was found.

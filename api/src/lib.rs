@@ -11,5 +11,6 @@ pub mod qos;
 pub mod quantity;
 pub mod references;
 pub mod resources;
+pub mod schema;
 
 pub use decode::{Decoded, decode};

@@ -1,44 +1,47 @@
 //! One document of a stream: parse it, tell what it holds, and report every finding at its place.
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::items::{self, Item};
 use super::position::{Located, Position};
 use super::stream::Chunk;
-use super::{Decoded, json, json_position, position, yaml};
-use crate::defaults;
-use crate::fault::Faults;
-use crate::object::Object;
-use crate::path::Path;
+use super::{Outcome, convert, json, json_position, position, yaml};
+use crate::fault::{Aim, Fault, Faults};
 use crate::problem::{ObjectName, Problem};
 
 /// Decodes the values of one chunk; false when it holds nothing but comments.
-pub(super) fn decode(chunk: Chunk<'_>, decoded: &mut Decoded) -> bool {
-    let trimmed = chunk.text.trim_start();
-    if trimmed.starts_with(['{', '[']) {
-        match json::parse(chunk.text) {
+pub(super) fn decode(chunk: Chunk<'_>, outcome: &mut Outcome) -> bool {
+    if chunk.text.trim_start().starts_with(['{', '[']) {
+        match json::parse(chunk.text, &outcome.allowance) {
             Ok(values) => {
                 for parsed in values {
                     let source = Source { chunk, json_start: Some(parsed.start) };
-                    object(parsed.value, &source, decoded);
+                    value(parsed.value, &source, outcome);
                 }
-                return true;
             }
             // Flow style YAML looks like JSON at first sight; what fails as both is reported as what it most resembles.
-            Err(error) => match yaml::parse(chunk.text) {
-                Ok(Some(value)) => object(value, &Source { chunk, json_start: None }, decoded),
-                _ => decoded.problems.push(error.problem(chunk.lines_before)),
+            Err(json_error) => match yaml::parse(chunk.text, &outcome.allowance) {
+                Ok(Some(parsed)) => value(parsed, &Source { chunk, json_start: None }, outcome),
+                Err(error) if !resembles_json(chunk.text) => {
+                    outcome.problem(error.problem(chunk.lines_before))
+                }
+                Ok(None) | Err(_) => outcome.problem(json_error.problem(chunk.lines_before)),
             },
         }
         return true;
     }
-    match yaml::parse(chunk.text) {
+    match yaml::parse(chunk.text, &outcome.allowance) {
         Ok(None) => return false,
-        Ok(Some(value)) => object(value, &Source { chunk, json_start: None }, decoded),
-        Err(error) => decoded.problems.push(error.problem(chunk.lines_before)),
+        Ok(Some(parsed)) => value(parsed, &Source { chunk, json_start: None }, outcome),
+        Err(error) => outcome.problem(error.problem(chunk.lines_before)),
     }
     true
+}
+
+/// True for a list, or a map whose first key is in quotes.
+fn resembles_json(text: &str) -> bool {
+    let text = text.trim_start();
+    text.strip_prefix('{').is_none_or(|inside| inside.trim_start().starts_with(['"', '}']))
 }
 
 /// The text a value came from, to find places in it.
@@ -56,61 +59,69 @@ impl Source<'_> {
     }
 }
 
-fn object(value: Value, source: &Source<'_>, decoded: &mut Decoded) {
+/// Decodes everything that one value holds.
+fn value(value: Value, source: &Source<'_>, outcome: &mut Outcome) {
     let mut faults = Faults::default();
-    let name = object_name(&value);
-    let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let object = match kind.as_str() {
-        "Pod" => typed::<Pod>(value, &mut faults).map(|pod| Object::Pod(Box::new(pod))),
-        "ConfigMap" => typed::<ConfigMap>(value, &mut faults).map(|map| Object::ConfigMap(Box::new(map))),
-        "Secret" => typed::<Secret>(value, &mut faults).map(|secret| Object::Secret(Box::new(secret))),
-        other => {
-            faults.add(
-                &Path::ROOT.field("kind"),
-                format!("kind `{other}` does not run on a node"),
-                "write a Pod, a ConfigMap or a Secret",
-            );
-            None
+    let items = items::of(value, &mut faults);
+    let mut reports = vec![Report { name: None, faults: faults.into_vec() }];
+    for Item { form, value, path } in items {
+        let mut faults = Faults::default();
+        let converted = convert::object(form, value, &mut faults);
+        if let Some(object) = converted.object {
+            outcome.take(object, &mut faults);
         }
-    };
-    if let Some(mut object) = object {
-        defaults::object(&mut object);
-        decoded.objects.push(object);
-    }
-    if faults.is_empty() {
-        return;
-    }
-    let located = source.located();
-    for fault in faults.into_vec() {
-        let at =
-            located.as_ref().map_or(Position::START, |root| root.find(fault.path.steps(), fault.at_name));
-        decoded.problems.push(Problem {
-            line: at.line.saturating_add(source.chunk.lines_before),
-            column: at.column,
-            path: fault.path.to_string(),
-            what: fault.what,
-            remedy: fault.remedy,
-            object: name.clone(),
+        let under = |fault: Fault| Fault { path: fault.path.under(&path), ..fault };
+        reports.push(Report {
+            name: converted.name,
+            faults: faults.into_vec().into_iter().map(under).collect(),
         });
     }
-}
-
-fn typed<T: DeserializeOwned>(value: Value, faults: &mut Faults) -> Option<T> {
-    match serde_json::from_value(value) {
-        Ok(object) => Some(object),
-        Err(error) => {
-            faults.add(&Path::ROOT, error.to_string(), "correct the value");
-            None
+    if reports.iter().any(|report| !report.faults.is_empty()) {
+        let located = source.located();
+        for report in reports {
+            report.place(source, located.as_ref(), outcome);
         }
     }
 }
 
-/// What the document calls itself, as far as that can be told.
-fn object_name(value: &Value) -> Option<ObjectName> {
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let kind = text(value.get("kind"))?;
-    let metadata = value.get("metadata")?;
-    let name = text(metadata.get("name"))?;
-    let namespace = text(metadata.get("namespace")).unwrap_or_else(|| defaults::NAMESPACE.to_owned());
-    Some(ObjectName { kind, namespace, name })
+/// Findings about one object, or about what could not be told to be one.
+struct Report {
+    name: Option<ObjectName>,
+    faults: Vec<Fault>,
 }
+
+impl Report {
+    fn place(self, source: &Source<'_>, located: Option<&Located>, outcome: &mut Outcome) {
+        let secret = self.name.as_ref().is_some_and(|name| name.kind == "Secret");
+        for fault in self.faults {
+            let at =
+                located.map_or(Position::START, |root| root.find(fault.path.steps(), fault.aim == Aim::Name));
+            let remedy = match fault.aim {
+                Aim::Unquoted if !secret => quoted(source.chunk.text, at).unwrap_or(fault.remedy),
+                Aim::Unquoted | Aim::Value | Aim::Name => fault.remedy,
+            };
+            outcome.problem(Problem {
+                line: at.line.saturating_add(source.chunk.lines_before),
+                column: at.column,
+                path: fault.path.to_string(),
+                what: fault.what,
+                remedy,
+                object: self.name.clone(),
+            });
+        }
+    }
+}
+
+/// The remedy for a value that lacks its quotes, with the value as the text spells it: `1.10`, not `1.1`.
+fn quoted(text: &str, at: Position) -> Option<String> {
+    let line = text.lines().nth(at.line as usize - 1)?;
+    let start = line.char_indices().nth(at.column as usize - 1)?.0;
+    let value = line[start..].split([',', '}', ']', '#']).next()?.trim_end();
+    let plain = !value.is_empty()
+        && value.len() <= LONGEST_QUOTED
+        && !value.contains(['"', '\'', ':', '*', '&', '!']);
+    plain.then(|| format!("quote it: \"{value}\""))
+}
+
+/// Numbers and booleans are short; anything longer is no such value.
+const LONGEST_QUOTED: usize = 40;

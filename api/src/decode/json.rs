@@ -1,11 +1,10 @@
-//! JSON text to JSON values; unlike serde_json's own `Value`, a key that stands twice is an error.
+//! JSON text to JSON values, with the place of each.
 
-use std::fmt;
+use serde::de::{DeserializeSeed, IgnoredAny};
+use serde_json::Value;
 
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
-
-use super::syntax::SyntaxError;
+use super::syntax::{CHECK_NESTING, SyntaxError, TOO_DEEP};
+use super::value::{Allowance, TOO_MUCH};
 
 /// One of the values a text holds, with the byte at which it starts.
 #[derive(Debug)]
@@ -15,102 +14,44 @@ pub(super) struct Parsed {
 }
 
 /// Parses every value of a text: JSON documents may simply follow each other.
-pub(super) fn parse(text: &str) -> Result<Vec<Parsed>, SyntaxError> {
+pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Vec<Parsed>, SyntaxError> {
     let mut values = Vec::new();
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Strict>();
+    let mut start = 0;
     loop {
-        let start = stream.byte_offset();
-        match stream.next() {
-            None => return Ok(values),
-            Some(Ok(Strict(Value::Null))) => {}
-            Some(Ok(Strict(value))) => values.push(Parsed { value, start }),
-            Some(Err(error)) => return Err(syntax_error(&error)),
+        let rest = &text[start..];
+        start += rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n']).len();
+        if start == text.len() {
+            return Ok(values);
         }
+        let mut json = serde_json::Deserializer::from_str(&text[start..]);
+        let value = allowance.deserialize(&mut json).map_err(|error| syntax_error(&error, &text[..start]))?;
+        values.push(Parsed { value, start });
+        start += json.into_iter::<IgnoredAny>().byte_offset();
     }
 }
 
-fn syntax_error(error: &serde_json::Error) -> SyntaxError {
+fn syntax_error(error: &serde_json::Error, before: &str) -> SyntaxError {
     let said = error.to_string();
-    let what = said.split(" at line ").next().unwrap_or(&said).to_owned();
+    let (mut what, _) = said.rsplit_once(" at line ").unwrap_or((&said, ""));
     let remedy = if error.is_eof() {
         "complete the file: it looks cut off"
-    } else if what.starts_with("duplicate key") {
+    } else if what.ends_with("stands here twice") {
         "keep one of them"
     } else if what.starts_with("recursion limit") {
-        "nest less deeply"
+        what = TOO_DEEP;
+        CHECK_NESTING
+    } else if what.starts_with(TOO_MUCH) {
+        "split it into several files"
     } else {
         "correct the JSON here"
     };
+    let lines_before = before.matches('\n').count();
+    let columns_before =
+        if error.line() > 1 { 0 } else { before.rsplit('\n').next().unwrap_or(before).chars().count() };
     SyntaxError {
-        line: u32::try_from(error.line()).unwrap_or(u32::MAX).max(1),
-        column: u32::try_from(error.column()).unwrap_or(u32::MAX).max(1),
-        what,
+        line: u32::try_from(error.line().max(1) + lines_before).unwrap_or(u32::MAX),
+        column: u32::try_from(error.column().max(1) + columns_before).unwrap_or(u32::MAX),
+        what: what.to_owned(),
         remedy: remedy.to_owned(),
-    }
-}
-
-struct Strict(Value);
-
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
-    }
-}
-
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON value")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::from(value))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
-    }
-
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(Strict(value)) = list.next_element()? {
-            values.push(value);
-        }
-        Ok(Value::Array(values))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut map = Map::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            if map.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("duplicate key `{key}`")));
-            }
-            let Strict(value) = entries.next_value()?;
-            map.insert(key, value);
-        }
-        Ok(Value::Object(map))
     }
 }

@@ -2,6 +2,12 @@
 
 use crate::problem::Problem;
 
+/// What is said of a hundred brackets in each other.
+pub(super) const TOO_DEEP: &str = "lists and maps nest too deeply";
+/// And what is to be done.
+pub(super) const CHECK_NESTING: &str =
+    "no manifest needs more than a dozen levels: check the brackets and indentation";
+
 /// Line and column are 1-based within the document's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SyntaxError {

@@ -1,4 +1,7 @@
 //! Manifests and what becomes of them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod hostile;
 
 use super::decode;
 use crate::object::Object;
@@ -71,4 +74,131 @@ fn octal_modes_mean_what_they_say() {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).collect::<Vec<_>>();
     assert_eq!(volumes[0].config_map.as_ref().and_then(|v| v.default_mode), Some(0o644));
     assert_eq!(volumes[1].secret.as_ref().and_then(|v| v.default_mode), Some(0o600));
+}
+
+#[test]
+fn lists_are_taken_apart() {
+    let list = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: PodList\n  items:\n  - metadata: {name: a}\n    spec: {containers: [{name: c, image: i}]}\n  - metadata: {name: b}\n    spec: {containers: [{name: c, imag: i}]}\n- kind: Secret\n  apiVersion: v1\n  metadata: {name: s, namespace: shop}\n- {kind: Service, apiVersion: v1}\n";
+    check(
+        list,
+        &["Pod default/a", "Secret shop/s"],
+        &[
+            "14:10: items[2].kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or give it to a master",
+            "10:35: items[0].items[1].spec.containers[0].imag: unknown field `imag`; did you mean `image`?",
+        ],
+    );
+    check("apiVersion: v1\nkind: List\nitems: []\n", &[], &[]);
+    check(
+        "apiVersion: v1\nkind: ConfigMapList\nitem: []\nitems: {}\n",
+        &[],
+        &[
+            "3:1: item: unknown field `item`; did you mean `items`?",
+            "4:8: items: expected a list of objects; start each object with `- `",
+        ],
+    );
+}
+
+#[test]
+fn what_a_document_is_must_be_told() {
+    for (manifest, problem) in [
+        (
+            "just text",
+            "1:1: expected an object, found a single value; begin with `apiVersion: v1` and `kind: Pod`",
+        ),
+        ("- a\n- b", "1:1: expected an object, found a list; begin with `apiVersion: v1` and `kind: Pod`"),
+        ("[1, 2]", "1:1: expected an object, found a list; begin with `apiVersion: v1` and `kind: Pod`"),
+        ("a: b", "1:1: `kind` is missing; add `kind: Pod`, `kind: ConfigMap` or `kind: Secret`"),
+        ("apiVersion: v1\nspec: {containers: []}", "1:1: `kind` is missing; add `kind: Pod`"),
+        ("kind: Pod", "1:1: `apiVersion` is missing; add `apiVersion: v1`"),
+        ("apiVersion: v1\nkind: pod", "2:7: kind: unknown kind `pod`; did you mean `Pod`?"),
+        ("apiVersion: v1\nkind: Configmap", "2:7: kind: unknown kind `Configmap`; did you mean `ConfigMap`?"),
+        (
+            "apiVersion: v2\nkind: Pod",
+            "1:13: apiVersion: `v2` has no Pod that a node reads; write `apiVersion: v1` or `v1beta3`",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment",
+            "2:7: kind: a node runs Pods, not a Deployment; write the Pod of its template here, or give it to a master",
+        ),
+        (
+            "apiVersion: v1\nkind: Service",
+            "2:7: kind: a node reads Pods, ConfigMaps and Secrets, not a Service; remove this document, or give it to a master",
+        ),
+        (
+            "apiVersion: v1\nkind: [Pod]",
+            "2:7: kind: expected a string; write a name, such as `kind: Pod` and `apiVersion: v1`",
+        ),
+        (
+            "version: v1beta9\nid: x",
+            "1:10: version: a ContainerManifest of this version is not known; write `version: v1beta2`; or, for a Pod, `apiVersion: v1` and `kind: Pod`",
+        ),
+    ] {
+        check(manifest, &[], &[problem]);
+    }
+}
+
+#[test]
+fn problems_have_places_and_objects() {
+    let manifest = "# a comment\n---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: &l\n    tier: 1.10\nspec:\n  containers:\n  - name: web\n    image: web\n    env:\n    - name: A\n      value: yes\n    command: run # it\n";
+    check(
+        manifest,
+        &[],
+        &[
+            "8:11: metadata.labels[tier]: expected a string, found a number; quote it: \"1.10\"",
+            "15:14: spec.containers[0].env[0].value: expected a string, found true; quote it: \"yes\"",
+            "16:14: spec.containers[0].command: expected a list of strings, found the string \"run\"; write a list, even of one: `[...]`, or a line that starts with `- `",
+        ],
+    );
+    let problems = decode(manifest.as_bytes()).problems;
+    assert_eq!(problems[0].object.as_ref().unwrap().to_string(), "Pod default/web");
+    let json = "\n{\"apiVersion\": \"v1\",\n \"kind\": \"ConfigMap\",\n \"metadata\": {\"name\": \"c\"},\n \"data\": {\"é\": \"x\", \"n\":   5}}\n{\"kind\":\"Pod\"}";
+    check(
+        json,
+        &[],
+        &[
+            "5:28: data[n]: expected a string, found a number; quote it: \"5\"",
+            "6:1: `apiVersion` is missing; add `apiVersion: v1`",
+        ],
+    );
+}
+
+#[test]
+fn merges_and_aliases_are_followed_to_where_they_stand() {
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata:\n  a: &x 5\n  b: *x\n";
+    check(
+        manifest,
+        &[],
+        &[
+            "5:9: data[a]: expected a string, found a number; quote it: \"5\"",
+            "6:6: data[b]: expected a string, found a number; put it in quotes",
+        ],
+    );
+    let merged = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nimmutable: true\ndata:\n  <<: {a: x, b: x}\n  b: z\n";
+    let decoded = decode(merged.as_bytes());
+    let Object::ConfigMap(config_map) = &decoded.objects[0] else { return assert_eq!(decoded.problems, []) };
+    let data: Vec<_> = config_map.data.iter().flatten().map(|(k, v)| format!("{k}={v}")).collect();
+    assert_eq!(data, ["a=x", "b=z"]);
+}
+
+#[test]
+fn a_secret_is_never_shown() {
+    check(
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData:\n  pin: 123456\ndata:\n  key: swordfish!\n",
+        &[],
+        &[
+            "5:8: stringData[pin]: expected a string, found a number; put it in quotes",
+            "7:8: data[key]: the value is not base64; encode it (`base64 -w0`), or write it as it is under `stringData` of a Secret or `data` of a ConfigMap",
+        ],
+    );
+}
+
+#[test]
+fn the_second_of_a_name_is_refused() {
+    check(
+        &format!("{WEB}---\n{WEB}---\n{}", WEB.replace("{name: web}", "{name: web, namespace: other}")),
+        &["Pod default/web", "Pod other/web"],
+        &[
+            "10:18: metadata.name: Pod default/web stands in this manifest twice; rename or remove one of them; the first one counts",
+        ],
+    );
 }

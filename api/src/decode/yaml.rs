@@ -1,16 +1,18 @@
 //! YAML to JSON values, with every limit set on purpose.
 
+use serde::de::DeserializeSeed;
 use serde_json::Value;
-use serde_yaml::{DuplicateKeyPolicy, MergeKeyPolicy, NonFiniteFloatPolicy, Options};
+use serde_yaml::budget::BudgetBreach;
+use serde_yaml::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPolicy, Options};
 
-use super::syntax::SyntaxError;
+use super::syntax::{CHECK_NESTING, SyntaxError, TOO_DEEP};
+use super::value::{Allowance, TOO_MUCH};
 
 /// Levels of lists and maps a document may nest. A Pod in a List needs 16; the rest is room. Keeps the stack small.
-pub(super) const MAX_DEPTH: usize = 64;
-/// Nodes a document may hold before aliases are expanded: a ConfigMap with 100,000 entries fits.
-const MAX_NODES: usize = 250_000;
-/// Nodes that aliases may add to one document, so that a short text cannot become a huge object.
-const MAX_EXPANDED_NODES: usize = 20_000;
+const MAX_DEPTH: usize = 64;
+/// Lists, maps and scalars of one document, as written. What a whole manifest may hold, aliases included, the
+/// allowance says.
+const MAX_NODES: usize = 500_000;
 /// Aliases inside what aliases expand to; people write one or two levels.
 const MAX_ALIAS_DEPTH: usize = 16;
 
@@ -25,7 +27,7 @@ pub(super) fn options() -> Options {
             max_recorded_anchor_events: MAX_NODES,
         },
         alias_limits: serde_yaml::alias_limits! {
-            max_total_replayed_events: 2 * MAX_EXPANDED_NODES,
+            max_total_replayed_events: 2 * MAX_NODES,
             max_replay_stack_depth: MAX_ALIAS_DEPTH,
         },
         duplicate_keys: DuplicateKeyPolicy::Error,
@@ -38,17 +40,102 @@ pub(super) fn options() -> Options {
 }
 
 /// Parses one document; `None` when it holds nothing but comments.
-pub(super) fn parse(text: &str) -> Result<Option<Value>, SyntaxError> {
-    match serde_yaml::from_str_with_options::<Option<Value>>(text, options()) {
-        Ok(value) => Ok(value.filter(|value| !value.is_null())),
-        Err(error) => {
-            let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
-            Err(SyntaxError {
-                line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
-                column: u32::try_from(column).unwrap_or(u32::MAX).max(1),
-                what: error.to_string(),
-                remedy: "correct the YAML here".to_owned(),
-            })
+pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Option<Value>, SyntaxError> {
+    match serde_yaml::with_deserializer_from_str_with_options(text, options(), |yaml| {
+        allowance.deserialize(yaml)
+    }) {
+        Ok(value) => Ok((!value.is_null()).then_some(value)),
+        Err(error) => Err(syntax_error(&error, text)),
+    }
+}
+
+fn syntax_error(error: &Error, text: &str) -> SyntaxError {
+    let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+    let (what, remedy) = explain(innermost(error), text);
+    SyntaxError {
+        line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
+        column: u32::try_from(column).unwrap_or(u32::MAX).max(1),
+        what,
+        remedy: remedy.to_owned(),
+    }
+}
+
+fn innermost(error: &Error) -> &Error {
+    match error {
+        Error::AliasError { error, .. } | Error::WithSnippet { error, .. } => innermost(error),
+        error => error,
+    }
+}
+
+/// What is wrong, and what to write instead.
+fn explain(error: &Error, text: &str) -> (String, &'static str) {
+    match error {
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            let key: String = key.chars().take(60).collect();
+            (format!("the key `{key}` stands here twice"), "keep one of them")
         }
+        Error::DuplicateMappingKey { key: None, .. } => {
+            ("a key stands here twice".to_owned(), "keep one of them")
+        }
+        Error::UnknownAnchor { .. } => (
+            "an alias without its anchor".to_owned(),
+            "define the anchor (`&name`) before it is used (`*name`)",
+        ),
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            ("an alias inside of what it stands for".to_owned(), "write the value out")
+        }
+        Error::AliasReplayCounterOverflow { .. }
+        | Error::AliasReplayLimitExceeded { .. }
+        | Error::AliasExpansionLimitExceeded { .. }
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            (MUCH.to_owned(), "split it into several files, and write fewer aliases")
+        }
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Error::Budget { .. } => (MUCH.to_owned(), "split it into several files, and write fewer aliases"),
+        Error::Unexpected { expected: "string scalar", .. } => (
+            "a list or map stands where a name must".to_owned(),
+            if_template(text, "write a plain name before the colon"),
+        ),
+        other => syntax(&other.to_string(), text),
+    }
+}
+
+/// The scanner's own words, without the place that the problem has already.
+fn syntax(said: &str, text: &str) -> (String, &'static str) {
+    let what = said.rsplit_once(" at line ").map_or(said, |(what, _)| what);
+    if what.starts_with(TOO_MUCH) {
+        return (what.to_owned(), "split it into several files, and write fewer aliases");
+    }
+    if what.contains("nesting") || what.contains("recursion") {
+        return too_deep();
+    }
+    let remedy = if what.starts_with("tabs disallowed") {
+        "indent with spaces"
+    } else if what.starts_with("unclosed") {
+        "close it; the file may be cut off"
+    } else if what.contains("unexpected character") {
+        "put the value in quotes"
+    } else if what.contains("mapping values are not allowed") {
+        "check the indentation, and put a value that holds `: ` in quotes"
+    } else if what.contains("did not find expected") {
+        "check the indentation of this line and the one before"
+    } else {
+        "correct the YAML here"
+    };
+    (what.to_owned(), if_template(text, remedy))
+}
+
+const MUCH: &str = "the document, with its aliases written out, holds more than a manifest may";
+
+fn too_deep() -> (String, &'static str) {
+    (TOO_DEEP.to_owned(), CHECK_NESTING)
+}
+
+/// Charts and the like are no manifests before they are rendered.
+fn if_template(text: &str, otherwise: &'static str) -> &'static str {
+    if text.contains("{{") && text.contains("}}") {
+        "this looks like a template: render it first"
+    } else {
+        otherwise
     }
 }

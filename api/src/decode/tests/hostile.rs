@@ -1,0 +1,156 @@
+//! Bad input: each a named problem, in bounded time and memory.
+
+use std::time::{Duration, Instant};
+
+use super::super::{MAX_MANIFEST_BYTES, MAX_PROBLEMS, decode};
+use super::{WEB, check};
+
+/// No manifest of at most 10 MiB may take longer, in a debug build on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn hostile(manifest: &str) -> Vec<String> {
+    let start = Instant::now();
+    let decoded = decode(manifest.as_bytes());
+    let took = start.elapsed();
+    assert!(took < PATIENCE, "took {took:?}");
+    decoded.problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn yaml_that_is_none() {
+    for (text, problem) in [
+        ("a: [", "1:4: unclosed bracket '['; close it; the file may be cut off"),
+        ("a: \"x", "1:4: unclosed quote; close it; the file may be cut off"),
+        (
+            "a: b: c",
+            "1:5: mapping values are not allowed in this context; check the indentation, and put a value that holds `: ` in quotes",
+        ),
+        ("a: 1\na: 2", "2:1: the key `a` stands here twice; keep one of them"),
+        ("a:\n\t- b", "2:2: tabs disallowed within this context (block indentation); indent with spaces"),
+        (
+            "a:\n  b: 1\n c: 2",
+            "3:2: while parsing a block mapping, did not find expected key; check the indentation of this line and the one before",
+        ),
+        ("a: @b", "1:4: unexpected character: `@'; put the value in quotes"),
+        (
+            "a: *b",
+            "1:4: an alias without its anchor; define the anchor (`&name`) before it is used (`*name`)",
+        ),
+        ("a: &x [*x]", "1:8: an alias inside of what it stands for; write the value out"),
+        (
+            "{{ .Values.pod }}",
+            "1:2: a list or map stands where a name must; this looks like a template: render it first",
+        ),
+        (
+            "kind: {{ .Kind }}",
+            "1:8: a list or map stands where a name must; this looks like a template: render it first",
+        ),
+    ] {
+        check(text, &[], &[problem]);
+    }
+}
+
+#[test]
+fn json_that_is_none() {
+    for (text, problem) in [
+        (r#"{"a": 1, "a": 2}"#, "1:12: the key `a` stands here twice; keep one of them"),
+        ("{\"a\": 1,\n\"b\"", "2:3: EOF while parsing an object; complete the file: it looks cut off"),
+        (r#"{"a": ]"#, "1:7: expected value; correct the JSON here"),
+        (r#"{"a": "\x"}"#, "1:9: invalid escape; correct the JSON here"),
+    ] {
+        check(text, &[], &[problem]);
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    for (bytes, problem) in [
+        (&b"kind: Pod\n\xff\xff"[..], "2:1: the manifest is not UTF-8 from here on; save it as UTF-8"),
+        (
+            b"a: \xc3\xa9\x00",
+            "1:5: the manifest holds a NUL byte; remove it; the file may be damaged or not be text at all",
+        ),
+        (b"\xff\xfek\0i\0", "1:1: the manifest is UTF-16; save it as UTF-8"),
+    ] {
+        let said: Vec<String> = decode(bytes).problems.iter().map(ToString::to_string).collect();
+        assert_eq!(said, [problem]);
+    }
+}
+
+#[test]
+fn other_line_ends_and_marks_are_fine() {
+    check(&format!("\u{feff}{WEB}"), &["Pod default/web"], &[]);
+    check(&WEB.replace('\n', "\r\n"), &["Pod default/web"], &[]);
+    check(
+        &format!("{WEB}---\n{}", WEB.replace("web", "two")).replace('\n', "\r\n"),
+        &["Pod default/web", "Pod default/two"],
+        &[],
+    );
+}
+
+#[test]
+fn a_manifest_has_a_size() {
+    let mut big = format!("{WEB}#");
+    big.push_str(&"x".repeat(MAX_MANIFEST_BYTES));
+    assert_eq!(hostile(&big), ["1:1: the manifest is larger than 10 MiB; split it into several files"]);
+}
+
+#[test]
+fn ten_mebibytes_of_nesting() {
+    let deep = "lists and maps nest too deeply; no manifest needs more than a dozen levels: check the brackets and indentation";
+    for (unit, place) in [("[", "1:65"), ("{a: ", "1:257"), ("- ", "1:129"), ("? ", "1:129")] {
+        let text = unit.repeat(MAX_MANIFEST_BYTES / unit.len());
+        let said = hostile(&text);
+        assert!(said.len() == 1 && said[0].ends_with(deep), "{unit:?} at {place}: {said:?}");
+    }
+    let said = hostile(&r#"{"a":"#.repeat(MAX_MANIFEST_BYTES / 5));
+    assert_eq!(said, [format!("1:636: {deep}")]);
+    let mut steps = String::new();
+    let mut indent = String::new();
+    while steps.len() + indent.len() + 4 < MAX_MANIFEST_BYTES {
+        steps.push_str(&indent);
+        steps.push_str("a:\n");
+        indent.push(' ');
+    }
+    assert!(hostile(&steps)[0].ends_with(deep));
+}
+
+#[test]
+fn aliases_that_explode() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..30 {
+        let before = level - 1;
+        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", format!("*a{before}, ").repeat(9)));
+    }
+    let said = hostile(&bomb);
+    assert!(
+        said.len() == 1
+            && said[0].contains("the document, with its aliases written out, holds more than a manifest may"),
+        "{said:?}"
+    );
+    // Many small ones, in as many documents as fit.
+    let small = "a: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\n---\n";
+    hostile(&small.repeat(MAX_MANIFEST_BYTES / small.len()));
+    // A long text, repeated.
+    let long = format!("a: &a {}\nb: [{}]\n", "x".repeat(1 << 20), "*a, ".repeat(10_000));
+    hostile(&long);
+}
+
+#[test]
+fn a_million_broken_documents() {
+    let said = hostile(&"---\nx\n".repeat(MAX_MANIFEST_BYTES / 6));
+    assert_eq!(said.len(), MAX_PROBLEMS + 1);
+    assert!(said[MAX_PROBLEMS].ends_with("there are more problems than are shown; correct these first"));
+}
+
+#[test]
+fn thousands_of_wrong_fields() {
+    let mut text = String::from("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n");
+    for field in 0..30_000 {
+        text.push_str(&format!("  field{field}: 1\n"));
+    }
+    assert!(hostile(&text).len() <= MAX_PROBLEMS + 1);
+    let mut text = String::from("apiVersion: v1\nkind: List\nitems:\n");
+    text.push_str(&"- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, nam: b}}\n".repeat(3_000));
+    assert!(hostile(&text).len() <= MAX_PROBLEMS + 1);
+}

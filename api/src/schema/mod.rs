@@ -1,0 +1,13 @@
+//! The shape of every type a manifest may hold: fields, their types, and what is wrong with a value that does not fit.
+
+mod check;
+mod scalar;
+mod suggest;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub use self::check::check;
+pub(crate) use self::check::v1_object;
+pub use self::suggest::nearest;
+pub use self::types::{Kind, Schema, Type, v1};
