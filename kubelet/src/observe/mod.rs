@@ -1,1 +1,282 @@
-//! (room to be filled)
+//! What the engine shows, kept up to date: its event stream says when to look, a slow relist catches what it missed.
+//!
+//! A failed look keeps the old record. One hung look stalls one pod, never the node: looks run beside each other,
+//! and a record is only replaced by a look that began later than the one it came from.
+
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::observed::{self, PodUid, Timestamp};
+use crate::runtime::{self, Event, Identity, Listed, Runtime, Seen};
+use records::Records;
+
+/// Time between two relists: that of the stock kubelet beside its event stream.
+pub const RELIST_EVERY: Duration = Duration::from_secs(10);
+
+/// The first wait before the engine is asked again after it failed, doubled up to [`LONGEST_RETRY`].
+const FIRST_RETRY: Duration = Duration::from_millis(100);
+
+/// The longest wait before the engine is asked again.
+const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// Looks under way at once; one costs the engine about half a millisecond, so a few keep it busy.
+const LOOKS_AT_ONCE: usize = 8;
+
+/// How long the first relist waits for a look that hangs before the rest of the node goes ahead.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Whether the engine answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Engine {
+    /// Nothing is known yet.
+    Unknown,
+    /// It does.
+    Up,
+    /// It does not.
+    Down {
+        /// Since when.
+        since: Timestamp,
+        /// What it said last.
+        message: String,
+    },
+}
+
+/// A pod something is left of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Its identity.
+    pub uid: PodUid,
+    /// Its namespace, from the labels.
+    pub namespace: String,
+    /// Its name, from the labels.
+    pub name: String,
+}
+
+/// Keeps the latest record of every pod of this node.
+pub struct Observer {
+    runtime: Arc<dyn Runtime>,
+    records: Mutex<Records>,
+    clock: AtomicU64,
+    looks: Semaphore,
+    /// Containers an event asked to look at, and whether another came meanwhile.
+    wanted: Mutex<BTreeMap<String, bool>>,
+    synced: watch::Sender<bool>,
+    engine: watch::Sender<Engine>,
+    found: watch::Sender<()>,
+}
+
+impl Observer {
+    /// An observer that knows nothing yet; [`Observer::run`] makes it look.
+    pub fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
+        Arc::new(Self {
+            runtime,
+            records: Mutex::default(),
+            clock: AtomicU64::new(1),
+            looks: Semaphore::new(LOOKS_AT_ONCE),
+            wanted: Mutex::default(),
+            synced: watch::Sender::new(false),
+            engine: watch::Sender::new(Engine::Unknown),
+            found: watch::Sender::new(()),
+        })
+    }
+
+    /// The latest record of a pod; an empty one when nothing of it is known.
+    pub fn pod(&self, uid: &PodUid) -> Arc<observed::Pod> {
+        self.records().pod(uid)
+    }
+
+    /// Follows the record of a pod.
+    pub fn subscribe(&self, uid: &PodUid) -> watch::Receiver<Arc<observed::Pod>> {
+        self.records().subscribe(uid)
+    }
+
+    /// All pods anything is left of in the engine.
+    pub fn known(&self) -> Vec<Known> {
+        self.records().known()
+    }
+
+    /// Changes whenever a pod appears that was not there, or the last of one goes.
+    pub fn found(&self) -> watch::Receiver<()> {
+        self.found.subscribe()
+    }
+
+    /// True once the whole node has been seen.
+    pub fn synced(&self) -> watch::Receiver<bool> {
+        self.synced.subscribe()
+    }
+
+    /// Whether the engine answers.
+    pub fn engine(&self) -> watch::Receiver<Engine> {
+        self.engine.subscribe()
+    }
+
+    /// Takes over what a caller has just seen for itself.
+    pub fn put(&self, seen: Seen) {
+        let moment = self.tick();
+        self.store(moment, seen);
+    }
+
+    /// Takes out what a caller has just removed.
+    pub fn forget(&self, uid: &PodUid, id: &str) {
+        if self.records().remove(uid, id) {
+            self.found.send_replace(());
+        }
+    }
+
+    /// Looks at one container now; one that is not there any more is taken out.
+    ///
+    /// # Errors
+    /// The engine does not answer; the old record stays.
+    pub async fn refresh(&self, uid: &PodUid, id: &str) -> Result<(), runtime::Error> {
+        let moment = self.tick();
+        match self.runtime.look(id).await {
+            Ok(seen) => self.store(moment, seen),
+            Err(runtime::Error::NotFound { .. }) => self.forget(uid, id),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Looks for ever: subscribes, relists, follows events, and begins again when the engine goes away.
+    pub async fn run(self: Arc<Self>) {
+        let mut retry = FIRST_RETRY;
+        loop {
+            match self.follow().await {
+                Ok(()) => retry = FIRST_RETRY,
+                Err(error) => self.engine_is_down(&error),
+            }
+            tokio::time::sleep(retry).await;
+            retry = (retry * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Follows the engine until its event stream ends.
+    async fn follow(self: &Arc<Self>) -> Result<(), runtime::Error> {
+        let mut events = self.runtime.events().await?;
+        self.relist().await?;
+        let mut tick = tokio::time::interval(RELIST_EVERY);
+        tick.reset();
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Some(Ok(event)) => self.happened(event),
+                    Some(Err(error)) => return Err(error),
+                    None => return Ok(()),
+                },
+                _ = tick.tick() => self.relist().await?,
+            }
+        }
+    }
+
+    fn happened(self: &Arc<Self>, event: Event) {
+        if event.removed {
+            return self.forget(&event.uid, &event.id);
+        }
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(again) = wanted.get_mut(&event.id) {
+            *again = true;
+            return;
+        }
+        wanted.insert(event.id.clone(), false);
+        drop(wanted);
+        let observer = self.clone();
+        tokio::spawn(async move { observer.look_until_quiet(event).await });
+    }
+
+    /// Looks once for any number of events that come meanwhile.
+    async fn look_until_quiet(&self, event: Event) {
+        loop {
+            let permit = self.looks.acquire().await;
+            if let Err(error) = self.refresh(&event.uid, &event.id).await {
+                tracing::warn!(pod = %event.uid, container = %event.id, %error, "a look failed; the old record stays");
+            }
+            drop(permit);
+            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            match wanted.get_mut(&event.id) {
+                Some(again) if *again => *again = false,
+                _ => {
+                    wanted.remove(&event.id);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Lists the node and looks closer at whatever differs from its record.
+    async fn relist(self: &Arc<Self>) -> Result<(), runtime::Error> {
+        let moment = self.tick();
+        let listed = self.runtime.list().await?;
+        self.engine.send_if_modified(|engine| std::mem::replace(engine, Engine::Up) != Engine::Up);
+        let here: BTreeSet<&str> = listed.iter().map(|l| l.id.as_str()).collect();
+        let changed = self.records().sweep(moment, &here);
+        if changed {
+            self.found.send_replace(());
+        }
+        let news: Vec<Listed> = {
+            let records = self.records();
+            listed.into_iter().filter(|l| records.differs(l)).collect()
+        };
+        let mut looks = JoinSet::new();
+        for listed in news {
+            self.records().expect(&listed.identity, &listed.id);
+            let observer = self.clone();
+            looks.spawn(async move {
+                let permit = observer.looks.acquire().await;
+                let result = observer.refresh(&listed.identity.uid, &listed.id).await;
+                drop(permit);
+                if let Err(error) = result {
+                    tracing::warn!(pod = %listed.identity.uid, container = %listed.id, %error, "a look failed; it will be tried again");
+                }
+            });
+        }
+        let all = async { while looks.join_next().await.is_some() {} };
+        if tokio::time::timeout(PATIENCE, all).await.is_err() {
+            tracing::warn!("some looks at containers hang; their pods wait, the others go on");
+        }
+        looks.detach_all();
+        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        Ok(())
+    }
+
+    fn engine_is_down(&self, error: &runtime::Error) {
+        self.engine.send_if_modified(|engine| {
+            if let Engine::Down { .. } = engine {
+                return false;
+            }
+            tracing::warn!(%error, "the container engine does not answer; nothing is stopped for that, and it is tried again");
+            *engine = Engine::Down { since: Timestamp::now(), message: error.to_string() };
+            true
+        });
+    }
+
+    fn store(&self, moment: u64, seen: Seen) {
+        if self.records().put(moment, seen) {
+            self.found.send_replace(());
+        }
+    }
+
+    fn tick(&self) -> u64 {
+        self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn records(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The identity a record was made under.
+fn identity(seen: &Seen) -> &Identity {
+    match seen {
+        Seen::Sandbox(identity, _) | Seen::Container(identity, _) => identity,
+    }
+}

@@ -2,7 +2,7 @@
 
 pub mod probes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ pub struct Pod {
     pub sandboxes: Vec<Sandbox>,
     /// Containers, sorted by name, newest attempt first.
     pub containers: Vec<Container>,
+    /// Engine ids of what is known to be there and could not be looked at yet; nothing is decided before.
+    pub unseen: BTreeSet<String>,
 }
 
 impl Pod {
@@ -72,7 +74,7 @@ impl Pod {
 
     /// True when nothing of the pod is left in the engine.
     pub fn is_gone(&self) -> bool {
-        self.sandboxes.is_empty() && self.containers.is_empty()
+        self.sandboxes.is_empty() && self.containers.is_empty() && self.unseen.is_empty()
     }
 
     /// Puts a container in its place: a newer record of the same id replaces the older one.

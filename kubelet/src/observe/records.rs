@@ -1,0 +1,150 @@
+//! The records themselves: per pod what was seen, per container the moment of the look it came from.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{Known, identity};
+use crate::observed::{self, PodUid, State};
+use crate::runtime::{Identity, Listed, Seen};
+
+/// Everything known of the node's containers.
+#[derive(Default)]
+pub(super) struct Records {
+    pods: BTreeMap<PodUid, Entry>,
+}
+
+struct Entry {
+    pod: watch::Sender<Arc<observed::Pod>>,
+    /// The moment of the look each container's record came from.
+    looked: BTreeMap<String, u64>,
+}
+
+impl Entry {
+    fn new() -> Self {
+        Self { pod: watch::Sender::new(Arc::default()), looked: BTreeMap::new() }
+    }
+
+    /// Changes the record and wakes whoever follows it, if it really changed.
+    fn change(&self, change: impl FnOnce(&mut observed::Pod)) {
+        self.pod.send_if_modified(|pod| {
+            let mut new = (**pod).clone();
+            change(&mut new);
+            let is_news = new != **pod;
+            if is_news {
+                *pod = Arc::new(new);
+            }
+            is_news
+        });
+    }
+
+    fn is_gone(&self) -> bool {
+        self.pod.borrow().is_gone()
+    }
+}
+
+impl Records {
+    pub fn pod(&self, uid: &PodUid) -> Arc<observed::Pod> {
+        self.pods.get(uid).map(|entry| entry.pod.borrow().clone()).unwrap_or_default()
+    }
+
+    pub fn subscribe(&mut self, uid: &PodUid) -> watch::Receiver<Arc<observed::Pod>> {
+        self.pods.entry(uid.clone()).or_insert_with(Entry::new).pod.subscribe()
+    }
+
+    pub fn known(&self) -> Vec<Known> {
+        let there = self.pods.iter().filter(|(_, entry)| !entry.is_gone());
+        there
+            .map(|(uid, entry)| {
+                let pod = entry.pod.borrow();
+                Known { uid: uid.clone(), namespace: pod.namespace.clone(), name: pod.name.clone() }
+            })
+            .collect()
+    }
+
+    /// Stores what a look that began at `moment` has seen; true when its pod is new.
+    pub fn put(&mut self, moment: u64, seen: Seen) -> bool {
+        let whose = identity(&seen).clone();
+        let id = match &seen {
+            Seen::Sandbox(_, sandbox) => sandbox.id.clone(),
+            Seen::Container(_, container) => container.id.clone(),
+        };
+        let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
+        if entry.looked.get(&id).is_some_and(|before| *before > moment) {
+            return false;
+        }
+        let is_new = entry.is_gone();
+        entry.looked.insert(id.clone(), moment);
+        entry.change(|pod| {
+            name(pod, &whose);
+            pod.unseen.remove(&id);
+            match seen {
+                Seen::Sandbox(_, sandbox) => pod.put_sandbox(sandbox),
+                Seen::Container(_, container) => pod.put_container(container),
+            }
+        });
+        is_new
+    }
+
+    /// Notes that a container is there though nothing more is known of it yet.
+    pub fn expect(&mut self, whose: &Identity, id: &str) {
+        let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
+        if !entry.looked.contains_key(id) {
+            entry.change(|pod| {
+                name(pod, whose);
+                pod.unseen.insert(id.to_owned());
+            });
+        }
+    }
+
+    /// Takes out a container; true when it was the last of its pod.
+    pub fn remove(&mut self, uid: &PodUid, id: &str) -> bool {
+        let Some(entry) = self.pods.get_mut(uid) else { return false };
+        let was_gone = entry.is_gone();
+        entry.looked.remove(id);
+        entry.change(|pod| {
+            pod.unseen.remove(id);
+            pod.remove(id);
+        });
+        let is_last = !was_gone && entry.is_gone();
+        if entry.is_gone() && entry.pod.is_closed() {
+            self.pods.remove(uid);
+        }
+        is_last
+    }
+
+    /// Takes out whatever a list that began at `moment` no longer showed; true when a pod went with it.
+    pub fn sweep(&mut self, moment: u64, here: &BTreeSet<&str>) -> bool {
+        let mut lost = Vec::new();
+        for (uid, entry) in &self.pods {
+            let pod = entry.pod.borrow();
+            let stale = entry.looked.iter().filter(|(_, looked)| **looked < moment).map(|(id, _)| id);
+            for id in stale.chain(&pod.unseen).filter(|id| !here.contains(id.as_str())) {
+                lost.push((uid.clone(), id.clone()));
+            }
+        }
+        lost.iter().fold(false, |any, (uid, id)| self.remove(uid, id) | any)
+    }
+
+    /// True when a closer look at what was listed is due.
+    pub fn differs(&self, listed: &Listed) -> bool {
+        let Some(entry) = self.pods.get(&listed.identity.uid) else { return true };
+        let pod = entry.pod.borrow();
+        let containers = pod.containers.iter().map(|c| (&c.id, &c.state));
+        let mut all = containers.chain(pod.sandboxes.iter().map(|s| (&s.id, &s.state)));
+        let Some((_, state)) = all.find(|(id, _)| **id == listed.id) else { return true };
+        match state {
+            State::Running { .. } => !listed.running,
+            State::Created => listed.running || listed.state != "created",
+            State::Exited(_) => listed.running,
+        }
+    }
+}
+
+fn name(pod: &mut observed::Pod, whose: &Identity) {
+    if pod.name.is_empty() {
+        pod.name.clone_from(&whose.pod);
+        pod.namespace.clone_from(&whose.namespace);
+    }
+}
