@@ -6,6 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 hack/setup.sh test
 DOCKER_HOST=$(hack/setup.sh endpoint)
 export DOCKER_HOST
+# A test that fails reports what it waited for and what it saw; a backtrace through the runtime adds nothing.
+export RUST_BACKTRACE=0
 
 # A kubelet mounts and changes owners, so where we are not root the tests run through sudo.
 if [ "$(id -u)" != 0 ]; then

@@ -12,6 +12,7 @@ pub mod hash;
 mod resources;
 mod sandbox;
 mod security;
+mod support;
 mod sysctl;
 
 pub use container::{ContainerInput, container};
@@ -20,6 +21,7 @@ pub use error::{ConfigError, Note};
 pub use facts::{CgroupDriver, Facts};
 pub use sandbox::{notes, sandbox};
 pub use security::seccomp_file;
+pub use support::{Refusal, refusals};
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 

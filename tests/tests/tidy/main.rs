@@ -5,6 +5,7 @@
 mod arrows;
 mod crates;
 mod files;
+mod pod_support;
 mod rooms;
 
 use std::fs;

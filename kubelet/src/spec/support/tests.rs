@@ -1,0 +1,57 @@
+//! Refusals: what the page says, and nothing else.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::json;
+
+use super::{PAGE, Refused, refusals};
+
+fn refused(spec: serde_json::Value) -> Vec<String> {
+    let pod = serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap();
+    refusals(&pod).into_iter().map(|refusal| refusal.path).collect()
+}
+
+#[test]
+fn a_plain_pod_is_not_refused() {
+    let spec = json!({"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}],
+        "ephemeralContainers": [], "nodeSelector": {"a": "b"}, "volumes": [{"name": "v", "emptyDir": {}}]});
+    assert_eq!(refused(spec), [""; 0]);
+}
+
+#[test]
+fn every_refused_field_is_named_with_its_place() {
+    let spec = json!({
+        "containers": [{"name": "a", "image": "i"}, {"name": "c", "image": "i",
+            "volumeDevices": [{"name": "v", "devicePath": "/dev/x"}],
+            "env": [{"name": "E", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}}]}],
+        "runtimeClassName": "gvisor",
+        "volumes": [{"name": "n", "nfs": {"server": "s", "path": "/"}},
+            {"name": "p", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]});
+    assert_eq!(
+        refused(spec),
+        [
+            "spec.containers[1].env[0].valueFrom.fileKeyRef",
+            "spec.containers[1].volumeDevices",
+            "spec.runtimeClassName",
+            "spec.volumes[0].nfs",
+            "spec.volumes[1].projected.sources[0].serviceAccountToken",
+        ]
+    );
+}
+
+#[test]
+fn the_message_says_what_to_do() {
+    let pod =
+        serde_json::from_value(json!({"metadata": {}, "spec": {"containers": [], "runtimeClassName": "x"}}));
+    let message = refusals(&pod.unwrap())[0].to_string();
+    assert!(message.starts_with("spec.runtimeClassName is not supported on this node: "), "{message}");
+}
+
+#[test]
+fn every_refusal_of_the_page_says_what_to_do_instead() {
+    let rows = Refused::read(PAGE).0;
+    assert!(rows.len() > 20, "the page has not been read: {} rows", rows.len());
+    for ((of, field), instead) in rows {
+        assert!(!instead.is_empty(), "{of}.{field}: the third column says what to write instead");
+    }
+}
