@@ -1,7 +1,9 @@
 //! What should run here: the pure merge of what every source wants.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 
 use crate::observed::PodUid;
@@ -40,4 +42,30 @@ pub struct DesiredPod {
     pub pod: Arc<Pod>,
     /// Who wants it.
     pub source: SourceKind,
+}
+
+/// Whether every source has spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// Pods may be started, and none ended for being absent.
+    Incomplete,
+    /// What is absent is not wanted.
+    Complete,
+}
+
+/// Everything that should run here.
+#[derive(Clone, Debug)]
+pub struct Desired {
+    /// The pods.
+    pub pods: BTreeMap<PodUid, Arc<DesiredPod>>,
+    /// ConfigMaps and Secrets they may refer to.
+    pub references: Arc<References>,
+    /// Whether that is all.
+    pub completeness: Completeness,
+}
+
+impl Default for Desired {
+    fn default() -> Self {
+        Self { pods: BTreeMap::new(), references: Arc::default(), completeness: Completeness::Incomplete }
+    }
 }

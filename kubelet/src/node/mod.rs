@@ -1,1 +1,47 @@
-//! (room to be filled)
+//! The machine under the kubelet: what it has, and what pods may use of it.
+
+mod dns;
+mod machine;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::options::Options;
+use crate::runtime::Info;
+use crate::spec::{CgroupDriver, Facts};
+
+/// Facts of the node before the engine has answered.
+pub fn facts(options: &Options) -> Facts {
+    let host_ips = options.node_ip.map_or_else(machine::addresses, |ip| vec![ip]);
+    Facts {
+        node_name: options.node_name.clone(),
+        host_ips,
+        cpu_milli: machine::cpus() * 1000,
+        memory_bytes: machine::memory_bytes(),
+        ephemeral_storage_bytes: machine::disk_bytes(&options.root_dir),
+        cluster_dns: options.cluster_dns.clone(),
+        cluster_domain: options.cluster_domain.clone(),
+        host_dns: dns::of_host(),
+        cgroup_driver: None,
+        cgroup_root: String::new(),
+        pids_limit: options.pod_pids_limit,
+        allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
+    }
+}
+
+/// The same facts, completed by what the engine says of itself.
+pub fn with_engine(facts: &Facts, info: &Info) -> Arc<Facts> {
+    let driver = match info.cgroup_driver.as_str() {
+        "cgroupfs" if !info.rootless => Some(CgroupDriver::Cgroupfs),
+        "systemd" if !info.rootless => Some(CgroupDriver::Systemd),
+        _ => None,
+    };
+    Arc::new(Facts { cgroup_driver: driver, ..facts.clone() })
+}
+
+/// The node's primary address: the one traffic to the world would leave from, else any but loopback.
+pub fn primary_address(facts: &Facts) -> Option<IpAddr> {
+    facts.host_ips.first().copied()
+}

@@ -140,6 +140,8 @@ pub struct Container {
     pub state: State,
     /// When the engine made it.
     pub created_at: Timestamp,
+    /// The signal its image or definition wants it ended by; `None` for SIGTERM.
+    pub stop_signal: Option<String>,
     /// Labels beyond the identity that a later look needs (termination message path and policy, grace).
     pub notes: BTreeMap<String, String>,
     /// The termination message, once it has ended and one was read.

@@ -1,23 +1,65 @@
-//! Creates the rooms, their channels and their tasks.
+//! Creates the rooms, their channels and their tasks; decides nothing about pods.
 
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::desired::Desired;
+use crate::images::Images;
+use crate::node;
+use crate::observe::{Engine, Observer};
 use crate::options::Options;
+use crate::plan::BackOff;
 use crate::report::Outbox;
+use crate::runtime::Runtime;
+use crate::runtime::docker::{self, Docker};
 use crate::server::{self, Context, Health, RootDir};
+use crate::sources;
+use crate::spec::Facts;
 use crate::status::Board;
+use crate::volumes::Volumes;
+use crate::worker::Tools;
+use crate::worker::pool::Pool;
 
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
 /// # Errors
-/// When its directory is taken or cannot be written.
+/// When its directory is taken or cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let root_dir = RootDir::take(&options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
     let board = Board::new(&options.node_name);
     let health = Health::new();
-    tokio::spawn(board.clone().drain(outbox.clone()));
+    let settings = docker::Settings {
+        log_max_bytes: options.container_log_max_bytes,
+        log_max_files: options.container_log_max_files,
+    };
+    let runtime: Arc<dyn Runtime> =
+        Arc::new(Docker::connect(&options.docker_endpoint, &options.node_name, settings)?);
+    let observer = Observer::new(runtime.clone());
+    let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
+    let facts = follow_engine(&options, runtime.clone(), observer.clone());
+    let tools = Tools {
+        runtime: runtime.clone(),
+        observer: observer.clone(),
+        images: Arc::new(Images::new(runtime)),
+        volumes: Arc::new(Volumes::new(&options.root_dir)),
+        outbox: outbox.clone(),
+        facts,
+        back_off: BackOff::default(),
+        root_dir: options.root_dir.clone(),
+        sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
+    };
+    tokio::spawn(board.clone().drain(outbox));
+    tokio::spawn(observer.run());
+    tokio::spawn(Pool::new(Arc::new(tools)).run(wanted));
+    if let Some(path) = options.pod_manifest_path.clone() {
+        let (node, every) = (options.node_name.clone(), options.file_check_frequency);
+        tokio::spawn(async move { sources::follow(&path, &node, every, desired).await });
+    }
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
         tokio::spawn(async move {
@@ -26,10 +68,48 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         });
     }
+    tokio::spawn(until_told(stop));
+    server::serve_socket(&root_dir, &Context { board, health }, stopped)
+        .await
+        .context("cannot serve the node's API")
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn until_told(stop: watch::Sender<bool>) {
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::error!(%error, "cannot wait for signals; end this process by SIGKILL");
+            return std::future::pending().await;
+        }
+    }
+    tracing::info!("stopping; containers are left running");
+    stop.send_replace(true);
+}
+
+/// Facts of the node, asked of the engine anew whenever it comes back.
+fn follow_engine(
+    options: &Options,
+    runtime: Arc<dyn Runtime>,
+    observer: Arc<Observer>,
+) -> watch::Receiver<Arc<Facts>> {
+    let own = node::facts(options);
+    let (facts, known) = watch::channel(Arc::new(own.clone()));
     tokio::spawn(async move {
-        let _ = tokio::signal::ctrl_c().await;
-        let _ = stop.send(true);
+        let mut engine = observer.engine();
+        while engine.wait_for(|engine| *engine == Engine::Up).await.is_ok() {
+            match runtime.info().await {
+                Ok(info) => {
+                    facts.send_replace(node::with_engine(&own, &info));
+                }
+                Err(error) => tracing::warn!(%error, "the engine did not say what it is"),
+            }
+            if engine.wait_for(|engine| *engine != Engine::Up).await.is_err() {
+                return;
+            }
+        }
     });
-    server::serve_socket(&root_dir, &Context { board, health }, stopped).await?;
-    Ok(())
+    known
 }

@@ -104,6 +104,7 @@ impl Moment {
             sandbox_id: "sb".to_owned(),
             state,
             created_at: at(i64::from(attempt)),
+            stop_signal: None,
             notes: Default::default(),
             message: None,
         });

@@ -298,6 +298,7 @@ impl World {
             sandbox_id,
             state: State::Created,
             created_at: now,
+            stop_signal: None,
             notes: Default::default(),
             message: None,
         });

@@ -91,7 +91,8 @@ pub(super) async fn seen(docker: &Docker, id: &str, found: ContainerInspectRespo
 /// Sorts an inspect into our types; `None` when it is no container of this node.
 pub(super) fn sort(node: &str, found: ContainerInspectResponse) -> Option<Seen> {
     let id = found.id?;
-    let mut all = found.config.and_then(|config| config.labels).unwrap_or_default();
+    let config = found.config.unwrap_or_default();
+    let mut all = config.labels.unwrap_or_default();
     if all.get(labels::NODE).map(String::as_str) != Some(node) {
         return None;
     }
@@ -122,6 +123,7 @@ pub(super) fn sort(node: &str, found: ContainerInspectResponse) -> Option<Seen> 
         sandbox_id: take(labels::SANDBOX),
         state,
         created_at,
+        stop_signal: config.stop_signal.filter(|signal| !signal.is_empty()),
         notes: notes(all),
         message: None,
     };

@@ -31,6 +31,7 @@ use super::{
 };
 use crate::observed;
 use errors::within;
+pub use pause::pause_image;
 pub use transport::InvalidEndpoint;
 use transport::{Endpoint, Transport};
 

@@ -1,0 +1,225 @@
+//! Makes and starts sandboxes and containers.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{Container, Pod};
+
+use super::apply::{Fault, Job, look};
+use super::hooks;
+use crate::images::{self, Pulled};
+use crate::observed::{Sandbox, State};
+use crate::plan;
+use crate::runtime::{self, Image, Seen};
+use crate::spec::{self, ConfigError, ContainerInput, Environment};
+
+/// Makes the pod's sandbox.
+pub(super) async fn sandbox(job: &Job, attempt: u32) -> Result<(), Fault> {
+    let tools = &job.tools;
+    let facts = tools.facts.borrow().clone();
+    let mut wanted = spec::sandbox(&job.assignment.pod.pod, &facts, attempt, &tools.sandbox_image)
+        .map_err(|e| Fault::lasting("ContainerCreating", e.reason, e.message))?;
+    wanted.identity.hash.clone_from(&job.hashes.sandbox);
+    let made = tools.runtime.create_sandbox(&wanted).await.map_err(sandbox_fault)?;
+    tools.observer.put(Seen::Sandbox(wanted.identity, made));
+    Ok(())
+}
+
+/// Starts it.
+pub(super) async fn start_sandbox(job: &Job, id: &str) -> Result<(), Fault> {
+    match job.tools.runtime.start(id).await {
+        Ok(started) => {
+            for without in &started.without {
+                tracing::warn!(pod = %job.uid, %without, "the engine refused a part of a sandbox");
+            }
+            settle(job, id, started.seen);
+            Ok(())
+        }
+        Err(error) => {
+            // A sandbox that would not start is of no use: the next try makes a new one.
+            if let runtime::Error::Refused { .. } = error {
+                job.tools.runtime.remove(id).await?;
+                job.tools.observer.forget(&job.uid, id);
+            }
+            Err(sandbox_fault(error))
+        }
+    }
+}
+
+fn sandbox_fault(error: runtime::Error) -> Fault {
+    let message = format!("Failed to create pod sandbox: {error}");
+    match error {
+        runtime::Error::Refused { .. } => {
+            Fault::lasting("ContainerCreating", "FailedCreatePodSandBox", message)
+        }
+        runtime::Error::Unreachable { .. } | runtime::Error::NotFound { .. } => {
+            Fault::passing("ContainerCreating", "FailedCreatePodSandBox", message)
+        }
+    }
+}
+
+/// Makes sure of the image and makes the container.
+pub(super) async fn container(job: &Job, name: &str, attempt: u32, back_off: Duration) -> Result<(), Fault> {
+    let tools = &job.tools;
+    let pod = &job.assignment.pod.pod;
+    let (Some(container), Some(sandbox)) = (find(pod, name), job.observed.sandbox()) else {
+        return Ok(()); // The plan was of another moment; the next one knows better.
+    };
+    let image = ensure_image(job, container).await?;
+    let made = describe(job, container, sandbox, &image, attempt, back_off).await?;
+    let (identity, wanted) = made;
+    let created = match tools.runtime.create_container(&wanted).await {
+        Ok(created) => created,
+        Err(error @ runtime::Error::Refused { .. }) => {
+            return Err(Fault::lasting("CreateContainerError", "Failed", format!("Error: {error}")));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    job.normal(name, "Created", format!("Created container: {name}"));
+    tools.observer.put(Seen::Container(identity, created));
+    Ok(())
+}
+
+async fn describe(
+    job: &Job,
+    container: &Container,
+    sandbox: &Sandbox,
+    image: &Image,
+    attempt: u32,
+    back_off: Duration,
+) -> Result<(runtime::Identity, runtime::ContainerSpec), Fault> {
+    let tools = &job.tools;
+    let pod = &job.assignment.pod.pod;
+    let name = &container.name;
+    let facts = tools.facts.borrow().clone();
+    let sources = spec::env::Sources {
+        pod,
+        facts: &facts,
+        pod_ips: if plan::spec(pod).host_network == Some(true) { &facts.host_ips } else { &sandbox.ips },
+        references: &job.assignment.references,
+    };
+    let environment = Environment::of(&sources, container).map_err(config_fault)?;
+    for note in &environment.notes {
+        job.warn(name, note.reason, note.message.clone());
+    }
+    let mounts =
+        tools
+            .volumes
+            .container_mounts(&job.wanted_volumes(&facts), container, &environment)
+            .await
+            .map_err(|e| Fault::lasting("CreateContainerConfigError", "Failed", format!("Error: {e}")))?;
+    let termination_file = tools
+        .volumes
+        .termination_file(&job.uid, name, attempt)
+        .await
+        .map_err(|e| Fault::passing("CreateContainerError", "Failed", format!("Error: {e}")))?;
+    let input = ContainerInput {
+        pod,
+        container,
+        facts: &facts,
+        environment: &environment,
+        sandbox,
+        image,
+        mounts,
+        attempt,
+        back_off,
+        termination_file: &termination_file,
+        seccomp: None,
+    };
+    let mut wanted = spec::container(input).map_err(config_fault)?;
+    if let Some(hash) = job.hashes.containers.get(name) {
+        wanted.identity.hash.clone_from(hash);
+    }
+    Ok((wanted.identity.clone(), wanted))
+}
+
+fn config_fault(error: ConfigError) -> Fault {
+    Fault::lasting("CreateContainerConfigError", "Failed", format!("Error: {}", error.message))
+}
+
+/// The container's image, pulled when its policy asks for it.
+async fn ensure_image(job: &Job, container: &Container) -> Result<Image, Fault> {
+    let name = container.image.as_deref().unwrap_or_default();
+    let policy = images::Policy::of(container.image_pull_policy.as_deref().unwrap_or_default());
+    let begun = Instant::now();
+    let pulling = || job.normal(&container.name, "Pulling", format!("Pulling image \"{name}\""));
+    match job.tools.images.ensure(name, policy, &pulling).await {
+        Ok((image, Pulled::Present)) => {
+            let message = format!("Container image \"{name}\" already present on machine");
+            job.normal(&container.name, "Pulled", message);
+            Ok(image)
+        }
+        Ok((image, Pulled::Fetched)) => {
+            let message = format!(
+                "Successfully pulled image \"{name}\" in {:.3?}. Image size: {} bytes.",
+                begun.elapsed(),
+                image.size_bytes
+            );
+            job.normal(&container.name, "Pulled", message);
+            Ok(image)
+        }
+        Err(error) => {
+            let message = format!("Failed to pull image \"{name}\": {error}");
+            job.warn(&container.name, "Failed", format!("Error: {}", error.reason()));
+            Err(match error.reason() {
+                "ErrImagePull" => Fault {
+                    first_wait: Duration::from_secs(10),
+                    longest_wait: Duration::from_secs(300),
+                    repeats: true,
+                    ..Fault::lasting("ImagePullBackOff", "Failed", message)
+                },
+                reason => Fault::lasting(reason, "Failed", message),
+            })
+        }
+    }
+}
+
+/// Starts a container and runs its postStart hook.
+pub(super) async fn start_container(job: &Job, name: &str, id: &str) -> Result<(), Fault> {
+    let runtime = &job.tools.runtime;
+    let started = match runtime.start(id).await {
+        Ok(started) => started,
+        Err(error @ runtime::Error::Refused { .. }) => {
+            // The engine has written the failure into the container: a look turns it into an exit.
+            job.warn(name, "Failed", format!("Error: {error}"));
+            look(job, id).await?;
+            let seen = job.tools.observer.pod(&job.uid);
+            let is_exit = seen.newest(name).is_some_and(|c| matches!(c.state, State::Exited(_)));
+            let fault = Fault::lasting("RunContainerError", "Failed", error.to_string());
+            return if is_exit { Ok(()) } else { Err(fault) };
+        }
+        Err(error) => return Err(error.into()),
+    };
+    for without in &started.without {
+        let message = format!("the engine refuses {without}: container {name} runs without it");
+        job.warn(name, "DoneWithout", message);
+    }
+    let started_id = settle(job, id, started.seen);
+    job.normal(name, "Started", format!("Started container {name}"));
+    let pod = &job.assignment.pod.pod;
+    let hook = find(pod, name).and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.post_start.as_ref());
+    if let Some(hook) = hook
+        && let Err(message) = hooks::run(job, name, &started_id, hook, None).await
+    {
+        job.warn(name, "FailedPostStartHook", format!("PostStartHook failed: {message}"));
+        super::stop::forced(job, name, &started_id, "its postStart hook failed").await?;
+    }
+    Ok(())
+}
+
+/// Takes over what a start has seen; the id changes when the engine made it anew. Gives the id that runs.
+fn settle(job: &Job, id: &str, seen: Seen) -> String {
+    let running = match &seen {
+        Seen::Sandbox(_, sandbox) => sandbox.id.clone(),
+        Seen::Container(_, container) => container.id.clone(),
+    };
+    if running != id {
+        job.tools.observer.forget(&job.uid, id);
+    }
+    job.tools.observer.put(seen);
+    running
+}
+
+/// The container of that name, wherever it stands in the pod.
+pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
+    plan::spec(pod).containers.iter().chain(plan::inits(pod)).find(|c| c.name == name)
+}

@@ -1,0 +1,66 @@
+//! Lifecycle hooks: what a container wants done after it starts and before it is stopped.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::LifecycleHandler;
+use tokio::time::Instant;
+
+use super::apply::Job;
+use super::create::find;
+use crate::plan;
+use crate::probes::handler::{self, Outcome};
+
+/// The longest a hook without a deadline may take; a postStart hook holds its container's start up.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// Runs a hook to its end or to the deadline.
+///
+/// # Errors
+/// What went wrong, in words for an event.
+pub(super) async fn run(
+    job: &Job,
+    name: &str,
+    id: &str,
+    hook: &LifecycleHandler,
+    deadline: Option<Instant>,
+) -> Result<(), String> {
+    let within = deadline.map_or(LONGEST, |at| at.saturating_duration_since(Instant::now()));
+    let work = act(job, name, id, hook, within);
+    match tokio::time::timeout(within, work).await {
+        Ok(result) => result,
+        Err(_) => Err(format!("it did not end within {} s", within.as_secs())),
+    }
+}
+
+async fn act(
+    job: &Job,
+    name: &str,
+    id: &str,
+    hook: &LifecycleHandler,
+    within: Duration,
+) -> Result<(), String> {
+    let pod = &job.assignment.pod.pod;
+    let Some(container) = find(pod, name) else { return Ok(()) };
+    let ports = container.ports.as_deref().unwrap_or_default();
+    let ip = if plan::spec(pod).host_network == Some(true) {
+        job.facts().host_ips.first().copied()
+    } else {
+        job.tools.observer.pod(&job.uid).sandbox().and_then(|s| s.ips.first().copied())
+    };
+    let outcome = if let Some(exec) = &hook.exec {
+        let env = container.env.as_deref().unwrap_or_default();
+        handler::exec(job.tools.runtime.as_ref(), id, exec, env, within).await
+    } else if let Some(http) = &hook.http_get {
+        handler::http_notify(http, ports, ip, within).await
+    } else if let Some(tcp) = &hook.tcp_socket {
+        handler::tcp_socket(tcp, ports, ip, within).await
+    } else if let Some(sleep) = &hook.sleep {
+        handler::sleep(sleep).await
+    } else {
+        Outcome::Success
+    };
+    match outcome {
+        Outcome::Success | Outcome::Warning(_) => Ok(()),
+        Outcome::Failure(message) | Outcome::Unknown(message) => Err(message),
+    }
+}

@@ -1,0 +1,140 @@
+//! Which pod has a worker: every desired pod, and every pod something is left of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::references::References;
+use k8s_openapi::api::core::v1::{Pod, PodSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Assignment, Tools, record, run};
+use crate::desired::{Completeness, Desired, DesiredPod, SourceKind};
+use crate::observe::Known;
+use crate::observed::{PodUid, Timestamp};
+use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
+
+/// Keeps one worker a pod.
+pub struct Pool {
+    tools: Arc<Tools>,
+    workers: BTreeMap<PodUid, watch::Sender<Assignment>>,
+    tasks: JoinSet<PodUid>,
+}
+
+impl Pool {
+    /// A pool without workers.
+    pub fn new(tools: Arc<Tools>) -> Self {
+        Self { tools, workers: BTreeMap::new(), tasks: JoinSet::new() }
+    }
+
+    /// Follows what is desired until the sender is gone; starts nothing before the engine has been seen whole.
+    pub async fn run(mut self, mut desired: watch::Receiver<Arc<Desired>>) {
+        let mut synced = self.tools.observer.synced();
+        if synced.wait_for(|synced| *synced).await.is_err() {
+            return;
+        }
+        let mut found = self.tools.observer.found();
+        loop {
+            let wanted = desired.borrow_and_update().clone();
+            self.assign(&wanted).await;
+            tokio::select! {
+                changed = desired.changed() => if changed.is_err() { return },
+                _ = found.changed() => {}
+                Some(ended) = self.tasks.join_next() => if let Ok(uid) = ended { self.workers.remove(&uid); },
+            }
+        }
+    }
+
+    /// Gives every pod its worker and every worker its latest assignment.
+    async fn assign(&mut self, desired: &Desired) {
+        for (uid, pod) in &desired.pods {
+            self.want(uid, pod, &desired.references);
+        }
+        if desired.completeness == Completeness::Incomplete {
+            return;
+        }
+        let unwanted = self.workers.keys().filter(|uid| !desired.pods.contains_key(*uid));
+        for uid in unwanted.cloned().collect::<Vec<_>>() {
+            self.end(&uid);
+        }
+        for orphan in self.tools.observer.known() {
+            if !desired.pods.contains_key(&orphan.uid) && !self.workers.contains_key(&orphan.uid) {
+                let pod = self.remembered(&orphan).await;
+                self.spawn(ending(pod, desired.references.clone()));
+            }
+        }
+        let on_disk = self.tools.volumes.on_disk().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot tell which pods left a directory");
+            Vec::new()
+        });
+        for uid in on_disk {
+            if !desired.pods.contains_key(&uid) && !self.workers.contains_key(&uid) {
+                let orphan = Known { uid, namespace: String::new(), name: String::new() };
+                let pod = self.remembered(&orphan).await;
+                self.spawn(ending(pod, desired.references.clone()));
+            }
+        }
+    }
+
+    fn want(&mut self, uid: &PodUid, pod: &Arc<DesiredPod>, references: &Arc<References>) {
+        let Some(worker) = self.workers.get(uid) else {
+            let assignment = Assignment { pod: pod.clone(), references: references.clone(), ending: None };
+            return self.spawn(assignment);
+        };
+        worker.send_if_modified(|assignment| {
+            let is_same = Arc::ptr_eq(&assignment.references, references)
+                && (Arc::ptr_eq(&assignment.pod, pod) || assignment.pod == *pod);
+            if is_same || assignment.ending.is_some() {
+                return false;
+            }
+            assignment.pod = pod.clone();
+            assignment.references = references.clone();
+            true
+        });
+    }
+
+    fn end(&mut self, uid: &PodUid) {
+        let Some(worker) = self.workers.get(uid) else { return };
+        worker.send_if_modified(|assignment| {
+            let is_news = assignment.ending.is_none();
+            if is_news {
+                assignment.ending = Some(ending_of(&assignment.pod.pod));
+            }
+            is_news
+        });
+    }
+
+    fn spawn(&mut self, assignment: Assignment) {
+        let uid = assignment.pod.uid.clone();
+        let (sender, receiver) = watch::channel(assignment);
+        self.workers.insert(uid, sender);
+        self.tasks.spawn(run::work(self.tools.clone(), receiver));
+    }
+
+    /// A pod nobody wants any more, as far as it is known: from its record, else from its labels.
+    async fn remembered(&self, orphan: &Known) -> DesiredPod {
+        let uid = orphan.uid.clone();
+        if let Some(record) = record::load(&self.tools.root_dir, &uid).await {
+            return DesiredPod { uid, pod: record.pod, source: SourceKind::File };
+        }
+        let metadata = ObjectMeta {
+            name: Some(orphan.name.clone()),
+            namespace: Some(orphan.namespace.clone()),
+            uid: Some(uid.as_str().to_owned()),
+            ..ObjectMeta::default()
+        };
+        let pod = Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() };
+        DesiredPod { uid, pod: Arc::new(pod), source: SourceKind::File }
+    }
+}
+
+fn ending(pod: DesiredPod, references: Arc<References>) -> Assignment {
+    let ending = ending_of(&pod.pod);
+    Assignment { pod: Arc::new(pod), references, ending: Some(ending) }
+}
+
+fn ending_of(pod: &Pod) -> Ending {
+    let grace_seconds = spec(pod).termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS);
+    Ending { since: Timestamp::now(), grace_seconds }
+}

@@ -1,0 +1,112 @@
+//! What a worker writes down about its pod, so that the next kubelet goes on where this one was.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use serde::{Deserialize, Serialize};
+
+use crate::observed::probes::{Kind, Verdict, Verdicts};
+use crate::observed::{PodUid, Timestamp};
+use crate::plan::{Ending, History};
+
+/// The file in the pod's directory.
+const FILE: &str = "record.json";
+
+/// Everything that is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    /// The pod as it was last wanted.
+    pub pod: Arc<Pod>,
+    /// What has been.
+    pub history: History,
+    /// Standing verdicts of readiness and startup probes.
+    pub verdicts: Vec<Stood>,
+    /// Set once it is being ended: since when, with how many seconds of grace.
+    pub ending: Option<(Timestamp, i64)>,
+}
+
+/// A verdict that stood.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Stood {
+    container_id: String,
+    startup: bool,
+    success: bool,
+    since: Timestamp,
+}
+
+impl Record {
+    pub fn new(pod: Arc<Pod>, history: &History, verdicts: &Verdicts, ending: Option<&Ending>) -> Self {
+        let stood = verdicts.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
+        Self {
+            pod,
+            history: history.clone(),
+            verdicts: stood
+                .map(|(id, kind, verdict)| Stood {
+                    container_id: id.to_owned(),
+                    startup: kind == Kind::Startup,
+                    success: verdict.success,
+                    since: verdict.since,
+                })
+                .collect(),
+            ending: ending.map(|e| (e.since, e.grace_seconds)),
+        }
+    }
+
+    /// The verdicts, for a prober to begin with.
+    pub fn verdicts(&self) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        for stood in &self.verdicts {
+            let kind = if stood.startup { Kind::Startup } else { Kind::Readiness };
+            let verdict = Verdict { success: stood.success, since: stood.since, message: String::new() };
+            verdicts.set(&stood.container_id, kind, verdict);
+        }
+        verdicts
+    }
+}
+
+fn path(root_dir: &Path, uid: &PodUid) -> PathBuf {
+    root_dir.join("pods").join(uid.as_str()).join(FILE)
+}
+
+/// Reads the record of a pod; `None` when there is none or it cannot be understood.
+pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Record> {
+    let path = path(root_dir, uid);
+    let bytes = match tokio::fs::read(&path).await {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "cannot read the record of a pod; going on without it");
+            return None;
+        }
+    };
+    match serde_json::from_slice(&bytes) {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), %error, "the record of a pod is damaged; going on without it");
+            None
+        }
+    }
+}
+
+/// Writes the record in one atomic step.
+///
+/// # Errors
+/// When the directory or file cannot be written, a full disk among others.
+pub(super) async fn save(root_dir: &Path, uid: &PodUid, record: &Record) -> io::Result<()> {
+    let path = path(root_dir, uid);
+    let bytes = serde_json::to_vec(record)?;
+    tokio::task::spawn_blocking(move || {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let partial = path.with_extension("json.tmp");
+        std::fs::write(&partial, bytes)?;
+        std::fs::rename(&partial, &path)
+    })
+    .await
+    .map_err(io::Error::other)?
+}
