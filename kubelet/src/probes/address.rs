@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use k8s_openapi::api::core::v1::ContainerPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::net::TcpStream;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +43,8 @@ impl Address {
     /// Connects; the error reads as those of the stock kubelet, which users know and search for.
     pub async fn connect(&self) -> Result<TcpStream, String> {
         let connected = match self {
-            Self::Ip(address) => TcpStream::connect(address).await,
-            Self::Name(host, port) => TcpStream::connect((host.as_str(), *port)).await,
+            Self::Ip(address) => connect(*address).await,
+            Self::Name(host, port) => connect_by_name(host, *port).await,
         };
         connected.map_err(|error| format!("dial tcp {self}: connect: {}", io_text(&error)))
     }
@@ -56,6 +57,42 @@ impl fmt::Display for Address {
             Self::Name(host, port) => write!(f, "{host}:{port}"),
         }
     }
+}
+
+/// A connection that does not block. Those of one machine are made by the time the call returns, so that most looks
+/// never bother the event loop with it.
+async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => return Ok(socket.into()),
+        Err(Errno::INPROGRESS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    // Asking again tells how the first attempt went.
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) | Err(Errno::ISCONN) => return Ok(socket.into()),
+        Err(Errno::ALREADY) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let stream = tokio::net::TcpStream::from_std(socket.into())?;
+    stream.writable().await?;
+    match stream.take_error()? {
+        None => stream.into_std(),
+        Some(error) => Err(error),
+    }
+}
+
+async fn connect_by_name(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "no such host");
+    for address in tokio::net::lookup_host((host, port)).await? {
+        match connect(address).await {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 /// An error of the operating system, without its number.

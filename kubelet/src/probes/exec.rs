@@ -16,7 +16,11 @@ const ENGINE_SLACK: Duration = Duration::from_secs(2);
 /// The command with `$(NAME)` replaced by what the container's environment says literally; a name it does not give
 /// literally stays as it is, and `$$` is a dollar sign.
 pub(super) fn command(action: &ExecAction, env: &[EnvVar]) -> Vec<String> {
-    action.command.iter().flatten().map(|word| expand(word, env)).collect()
+    let literal = |name: &str| {
+        let var = env.iter().rev().find(|var| var.name == name && var.value_from.is_none())?;
+        Some(var.value.as_deref().unwrap_or_default())
+    };
+    action.command.iter().flatten().map(|word| api::expand::expand(word, literal).into_owned()).collect()
 }
 
 /// Runs the command, at most so long.
@@ -52,28 +56,4 @@ fn said(exit_code: i32, output: &[u8]) -> String {
     } else {
         output.into_owned()
     }
-}
-
-fn expand(word: &str, env: &[EnvVar]) -> String {
-    let mut out = String::with_capacity(word.len());
-    let mut rest = word;
-    while let Some(at) = rest.find('$') {
-        out.push_str(&rest[..at]);
-        let after = &rest[at + 1..];
-        if let Some(tail) = after.strip_prefix('$') {
-            out.push('$');
-            rest = tail;
-        } else if let Some((name, tail)) = after.strip_prefix('(').and_then(|inner| inner.split_once(')')) {
-            match env.iter().rev().find(|var| var.name == name && var.value_from.is_none()) {
-                Some(var) => out.push_str(var.value.as_deref().unwrap_or_default()),
-                None => out.push_str(&rest[at..rest.len() - tail.len()]),
-            }
-            rest = tail;
-        } else {
-            out.push('$');
-            rest = after;
-        }
-    }
-    out.push_str(rest);
-    out
 }

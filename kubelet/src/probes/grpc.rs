@@ -6,12 +6,13 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
 use k8s_openapi::api::core::v1::GRPCAction;
+use tokio::net::TcpStream;
 
-use super::address::Address;
+use super::address::{Address, io_text};
 use super::check::Outcome;
 use super::handler::PROBE_USER_AGENT;
+use super::http2::{self, Answer};
 use super::tls::{self, Inside};
-use super::wire::{self, Answer};
 
 /// Code of gRPC for a method the server does not know.
 const UNIMPLEMENTED: u32 = 12;
@@ -71,12 +72,13 @@ impl Health {
             }
         };
         let ask = async {
+            let stream = TcpStream::from_std(stream).map_err(|error| io_text(&error))?;
             let message = Some(self.message.clone());
             if self.tls {
                 let stream = tls::wrap(stream, &self.address, Inside::Http2).await?;
-                wire::http2(stream, self.request.clone(), message).await
+                http2::ask(stream, self.request.clone(), message).await
             } else {
-                wire::http2(stream, self.request.clone(), message).await
+                http2::ask(stream, self.request.clone(), message).await
             }
         };
         match tokio::time::timeout_at(deadline, ask).await {

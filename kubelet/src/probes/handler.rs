@@ -35,7 +35,7 @@ pub async fn http_get(
     ports: &[ContainerPort],
     ip: Option<IpAddr>,
     timeout: Duration,
-    user_agent: &'static str,
+    user_agent: &str,
 ) -> Outcome {
     match Get::new(action, ports, ip, user_agent) {
         Ok(get) => super::http::judge(get.run(timeout).await),

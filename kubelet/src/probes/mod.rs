@@ -9,12 +9,13 @@ mod exec;
 mod grpc;
 pub mod handler;
 mod http;
+mod http1;
+mod http2;
 mod pace;
 mod probing;
 mod tcp;
 mod thresholds;
 mod tls;
-mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The life of one probe on one container: wait, look, count, decide.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Probe;
@@ -20,6 +20,9 @@ use crate::report::{About, Severity};
 const EARLY_GAP: Duration = Duration::from_millis(100);
 /// The same for commands, each of which the engine has to start.
 const EARLY_EXEC_GAP: Duration = Duration::from_millis(500);
+/// Looks wait for the end of a grain, so that those of many pods wake the node together: on a node that is otherwise
+/// idle, waking up costs as much as looking.
+const GRAIN: Duration = Duration::from_millis(50);
 
 /// The numbers of a probe; the API server's defaults where the manifest leaves them open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,9 +81,11 @@ impl Probing {
         let mut pace = self.pace(age(), waited);
         let mut run = Run::default();
         let mut complaint = String::new();
+        let mut healthy = false;
         loop {
             let look = pace.next();
-            sleep_until(since + look.at.saturating_sub(age_then)).await;
+            let at = since + look.at.saturating_sub(age_then);
+            sleep_until(if look.counts { aligned(at) } else { at }).await;
             let outcome =
                 self.check.run(&*self.shared.runtime, &self.container_id, self.settings.timeout).await;
             let success = match &outcome {
@@ -95,10 +100,15 @@ impl Probing {
             }
             self.tell(&outcome, &mut complaint);
             let Some(success) = success else { continue };
-            if let Some(verdict) = run.count(success, self.settings.thresholds)
-                && self.decide(verdict, outcome)
-            {
-                return;
+            match run.count(success, self.settings.thresholds) {
+                None => {}
+                Some(true) if healthy => {}
+                Some(verdict) => {
+                    healthy = verdict;
+                    if self.decide(verdict, outcome) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -170,4 +180,13 @@ impl Probing {
         };
         self.shared.outbox.note(self.about.clone(), Severity::Warning, reason, message);
     }
+}
+
+/// The end of the [`GRAIN`] of time that holds this instant.
+fn aligned(at: Instant) -> Instant {
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    let origin = *ORIGIN.get_or_init(Instant::now);
+    let into = at.saturating_duration_since(origin).as_nanos() % GRAIN.as_nanos();
+    let rest = GRAIN.saturating_sub(Duration::from_nanos(u64::try_from(into).unwrap_or_default()));
+    if into == 0 { at } else { at + rest }
 }

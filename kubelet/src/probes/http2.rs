@@ -1,20 +1,14 @@
-//! One request and its answer on a fresh connection, over HTTP/1.1 or HTTP/2, without a client object.
+//! One request and its answer over HTTP/2 on a fresh connection.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
-use http::header::LOCATION;
 use http::{HeaderMap, Request, StatusCode};
-use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// How much of a body is read; the stock kubelet's limit.
-const BODY_LIMIT: usize = 10 * 1024;
-/// How long a response head may be.
-const HEAD_LIMIT: usize = 64 * 1024;
+use super::http1::{BODY_LIMIT, HEAD_LIMIT};
 
 /// What came back.
 #[derive(Debug)]
@@ -26,47 +20,8 @@ pub(super) struct Answer {
     pub trailers: HeaderMap,
 }
 
-impl Answer {
-    /// Where it sends the caller instead.
-    pub fn location(&self) -> Option<&str> {
-        self.headers.get(LOCATION)?.to_str().ok()
-    }
-}
-
-/// Asks over HTTP/1.1.
-pub(super) async fn http1<IO>(io: IO, request: Request<Empty<Bytes>>) -> Result<Answer, String>
-where
-    IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
-        .title_case_headers(true)
-        .max_buf_size(HEAD_LIMIT)
-        .handshake(TokioIo::new(io))
-        .await
-        .map_err(|error| hyper_text(&error))?;
-    let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| hyper_text(&error))?;
-        let (parts, mut incoming) = response.into_parts();
-        let mut body = Body::default();
-        while body.wants_more() {
-            let Some(frame) = incoming.frame().await else { break };
-            let frame = frame.map_err(|error| hyper_text(&error))?;
-            if let Ok(data) = frame.into_data() {
-                body.take(data);
-            }
-        }
-        Ok(Answer {
-            status: parts.status,
-            headers: parts.headers,
-            body: body.read,
-            trailers: HeaderMap::new(),
-        })
-    };
-    beside(connection, exchange).await
-}
-
 /// Asks over HTTP/2, known in advance to be spoken there.
-pub(super) async fn http2<IO>(io: IO, request: Request<()>, data: Option<Bytes>) -> Result<Answer, String>
+pub(super) async fn ask<IO>(io: IO, request: Request<()>, data: Option<Bytes>) -> Result<Answer, String>
 where
     IO: AsyncRead + AsyncWrite + Unpin,
 {
@@ -140,21 +95,4 @@ async fn beside<C: Future, T>(connection: C, exchange: impl Future<Output = T>) 
         exchange.as_mut().poll(cx)
     })
     .await
-}
-
-/// hyper's error as users know it from the stock kubelet.
-fn hyper_text(error: &hyper::Error) -> String {
-    if error.is_incomplete_message() {
-        return "EOF".to_owned();
-    }
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = match cause.downcast_ref::<std::io::Error>() {
-            Some(io) => super::address::io_text(io),
-            None => format!("{text}: {cause}"),
-        };
-        source = cause.source();
-    }
-    text
 }

@@ -1,0 +1,180 @@
+//! One request and its answer over HTTP/1.1 on a fresh connection that ends with it.
+//!
+//! A look a second on a thousand containers has to cost next to nothing: the request is bytes made once, and the answer
+//! is read by the parser that hyper uses, without the machinery of a client around it.
+
+use httparse::{EMPTY_HEADER, Status};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// How much of a body is read; the stock kubelet's limit.
+pub(super) const BODY_LIMIT: usize = 10 * 1024;
+/// How long the head of an answer may be.
+pub(super) const HEAD_LIMIT: usize = 64 * 1024;
+/// How many headers an answer may have.
+const HEADERS_LIMIT: usize = 128;
+/// What the head of most answers fits in.
+const HEAD_GUESS: usize = 1024;
+
+/// What came back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    pub status: u16,
+    /// Where it sends the caller instead.
+    pub location: Option<String>,
+    /// At most the first [`BODY_LIMIT`] bytes.
+    pub body: Vec<u8>,
+}
+
+/// Sends the request and reads the answer, its body as far as [`BODY_LIMIT`]: whoever is asked is let finish, so that
+/// a probe leaves no broken pipe in anyone's log.
+pub(super) async fn ask<IO>(mut io: IO, request: &[u8]) -> Result<Answer, String>
+where
+    IO: AsyncRead + AsyncWrite + Unpin,
+{
+    io.write_all(request).await.map_err(|error| format!("write: {}", super::address::io_text(&error)))?;
+    io.flush().await.map_err(|error| format!("write: {}", super::address::io_text(&error)))?;
+    let mut read = Vec::with_capacity(HEAD_GUESS);
+    let mut head = None;
+    loop {
+        let got = io.read_buf(&mut read).await;
+        let got = got.map_err(|error| format!("read: {}", super::address::io_text(&error)))?;
+        if head.is_none() {
+            head = Head::parse(&mut read)?;
+        }
+        match &head {
+            Some(head) => match head.body(&read, got == 0)? {
+                Some(body) => {
+                    return Ok(Answer { status: head.status, location: head.location.clone(), body });
+                }
+                None => continue,
+            },
+            None if got == 0 => return Err("EOF".to_owned()),
+            None if read.len() >= HEAD_LIMIT => {
+                return Err(format!("the answer's headers are longer than {HEAD_LIMIT} bytes"));
+            }
+            None => {}
+        }
+    }
+}
+
+/// The head of an answer.
+#[derive(Debug, PartialEq, Eq)]
+struct Head {
+    status: u16,
+    location: Option<String>,
+    framing: Framing,
+}
+
+/// How the end of a body is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Length(u64),
+    Chunked,
+    UntilClosed,
+}
+
+impl Head {
+    /// Takes the head out of what was read; `None` when it is not all there. Interim answers (1xx) are skipped.
+    fn parse(read: &mut Vec<u8>) -> Result<Option<Self>, String> {
+        loop {
+            let mut headers = [EMPTY_HEADER; HEADERS_LIMIT];
+            let mut response = httparse::Response::new(&mut headers);
+            let length = match response.parse(read) {
+                Ok(Status::Complete(length)) => length,
+                Ok(Status::Partial) => return Ok(None),
+                Err(error) => return Err(format!("malformed HTTP response: {error}")),
+            };
+            let status = response.code.unwrap_or_default();
+            if (100..200).contains(&status) && status != 101 {
+                read.drain(..length);
+                continue;
+            }
+            let head = Self {
+                status,
+                location: location(response.headers),
+                framing: framing(status, response.headers),
+            };
+            read.drain(..length);
+            return Ok(Some(head));
+        }
+    }
+
+    /// The body, once enough of it is there or the connection was closed.
+    fn body(&self, read: &[u8], closed: bool) -> Result<Option<Vec<u8>>, String> {
+        let cut = |body: &[u8]| body[..body.len().min(BODY_LIMIT)].to_vec();
+        match self.framing {
+            Framing::Length(length) => {
+                let length = usize::try_from(length).unwrap_or(usize::MAX);
+                if read.len() >= length.min(BODY_LIMIT) {
+                    return Ok(Some(cut(&read[..length.min(read.len())])));
+                }
+            }
+            Framing::Chunked => {
+                let (body, complete) = unchunk(read)?;
+                if complete || body.len() >= BODY_LIMIT || read.len() >= HEAD_LIMIT {
+                    return Ok(Some(cut(&body)));
+                }
+            }
+            Framing::UntilClosed => {
+                if closed || read.len() >= BODY_LIMIT {
+                    return Ok(Some(cut(read)));
+                }
+                return Ok(None);
+            }
+        }
+        if closed { Err("unexpected EOF".to_owned()) } else { Ok(None) }
+    }
+}
+
+fn location(headers: &[httparse::Header<'_>]) -> Option<String> {
+    let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case("location"))?;
+    std::str::from_utf8(header.value).ok().map(str::to_owned)
+}
+
+fn framing(status: u16, headers: &[httparse::Header<'_>]) -> Framing {
+    if matches!(status, 101 | 204 | 304) {
+        return Framing::Length(0);
+    }
+    let mut length = None;
+    for header in headers {
+        let Ok(value) = std::str::from_utf8(header.value) else { continue };
+        if header.name.eq_ignore_ascii_case("transfer-encoding") {
+            return Framing::Chunked;
+        }
+        if header.name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse().ok();
+        }
+    }
+    length.map_or(Framing::UntilClosed, Framing::Length)
+}
+
+/// The chunks that are there, and whether the last one is among them.
+fn unchunk(mut read: &[u8]) -> Result<(Vec<u8>, bool), String> {
+    let mut body = Vec::new();
+    loop {
+        let (at, size) = match httparse::parse_chunk_size(read) {
+            Ok(Status::Complete(chunk)) => chunk,
+            Ok(Status::Partial) => return Ok((body, false)),
+            Err(_) => return Err("malformed chunked encoding".to_owned()),
+        };
+        if size == 0 {
+            return Ok((body, true));
+        }
+        let end = usize::try_from(size).ok().and_then(|size| at.checked_add(size));
+        match end.and_then(|end| read.get(at..end).zip(read.get(end..))) {
+            Some((chunk, rest)) => {
+                body.extend_from_slice(chunk);
+                // The line end after a chunk may still be on its way.
+                match rest.strip_prefix(b"\r\n") {
+                    Some(rest) => read = rest,
+                    None if rest.len() < 2 => return Ok((body, false)),
+                    None => return Err("malformed chunked encoding".to_owned()),
+                }
+            }
+            None => {
+                body.extend_from_slice(&read[at..]);
+                return Ok((body, false));
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Commands as probes.
+
+use serde_json::json;
+use tokio::time::{Duration, sleep};
+
+use super::bed::{Bed, Does, Engine};
+use crate::observed::probes::Kind::{Liveness, Readiness};
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_command_tells_what_it_said_or_its_code() {
+    for (does, expected) in [
+        (Does::Ends(2, "cat: /ready: No such file\n"), "cat: /ready: No such file\n"),
+        (Does::Ends(7, "\n"), "command ended with exit code 7"),
+        (Does::Hangs, "command timed out: \"cat /ready\" timed out after 3s"),
+    ] {
+        let bed = Bed::started(
+            Engine::new(&[does]),
+            json!({"livenessProbe":
+                {"exec": {"command": ["cat", "/ready"]}, "timeoutSeconds": 3, "failureThreshold": 1}}),
+        );
+        let verdict = bed.verdict(Liveness, false).await;
+        assert_eq!(verdict.message, expected);
+        assert_eq!(bed.events().await, [format!("Unhealthy: Liveness probe failed: {expected}")]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_fails_decides_nothing_and_is_told_once() {
+    let bed = Bed::started(
+        Engine::new(&[Does::Fails]),
+        json!({"livenessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}),
+    );
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(bed.stands(Liveness), None);
+    let said = "the container engine refused to run a command: no such container";
+    let expected = format!("Unhealthy: Liveness probe errored and resulted in unknown state: {said}");
+    assert_eq!(bed.events().await, [expected]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_see_the_literal_environment() {
+    let engine = Engine::new(&[Does::Ends(0, "")]);
+    let bed = Bed::started(
+        engine.clone(),
+        json!({
+            "env": [{"name": "FILE", "value": "/ready"}, {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+            "readinessProbe": {"exec": {"command": ["test", "$(FILE)", "$$(FILE)", "$(POD)", "$(NONE)"]}},
+        }),
+    );
+    bed.verdict(Readiness, true).await;
+    assert_eq!(engine.last(), ["test", "/ready", "$(FILE)", "$(POD)", "$(NONE)"]);
+}
