@@ -19,6 +19,7 @@ pub use container::{ContainerInput, container};
 pub use env::{Environment, needs_pod_ip};
 pub use error::{ConfigError, Note};
 pub use facts::{CgroupDriver, Facts};
+pub(crate) use fields::{metadata_field, resource_field};
 pub use sandbox::{notes, sandbox};
 pub use security::seccomp_file;
 pub use support::{Refusal, refusals};

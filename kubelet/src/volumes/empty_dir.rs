@@ -1,47 +1,97 @@
-//! `emptyDir`: a directory that lives as long as its pod.
+//! `emptyDir`: a directory that lives as long as its pod, on disk or in memory.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use k8s_openapi::api::core::v1::EmptyDirVolumeSource;
+use api::quantity::Quantity;
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec};
 
+use super::Wanted;
 use super::error::{Error, PathError, at};
 use super::layout::make_private;
+use super::mounting::{self, Memory, Mounted};
 
 /// Its directory below `volumes/`.
 pub(super) const PLUGIN: &str = "empty-dir";
 
 /// An `emptyDir` to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct EmptyDir {
     mode: u32,
     group: Option<u32>,
+    memory: Option<Memory>,
 }
 
 pub(super) fn plan(
+    wanted: &Wanted<'_>,
     name: &str,
     source: &EmptyDirVolumeSource,
-    fs_group: Option<i64>,
+    group: Option<u32>,
 ) -> Result<EmptyDir, Error> {
-    match source.medium.as_deref().unwrap_or_default() {
-        "" => {}
-        other => return Err(Error::mount(name, format!("emptyDir medium {other} is not supported"))),
-    }
-    let group = fs_group.map(u32::try_from).transpose();
-    let group = group.map_err(|_| Error::mount(name, "fsGroup is not a group id"))?;
+    let memory = match source.medium.as_deref().unwrap_or_default() {
+        "" => None,
+        "Memory" => {
+            let size_bytes = memory_size(wanted, limit_bytes(source));
+            Some(Memory { size_bytes, secret: false })
+        }
+        other => {
+            let message =
+                format!("emptyDir medium {other} is not supported: use Memory, or leave it out for the disk");
+            return Err(Error::mount(name, message));
+        }
+    };
     let mode = source.mode.and_then(|mode| u32::try_from(mode).ok()).unwrap_or(0o777);
-    Ok(EmptyDir { mode: if group.is_some() { mode | 0o2770 } else { mode }, group })
+    Ok(EmptyDir { mode: if group.is_some() { mode | 0o2770 } else { mode }, group, memory })
+}
+
+/// The `sizeLimit`, if there is one.
+pub(super) fn limit_bytes(source: &EmptyDirVolumeSource) -> Option<u64> {
+    let limit = Quantity::of(source.size_limit.as_ref()?).ok()?.units();
+    u64::try_from(limit).ok().filter(|&bytes| bytes > 0)
+}
+
+/// Memory for a volume: never more than the pod's containers may use together, or the node has.
+fn memory_size(wanted: &Wanted<'_>, limit: Option<u64>) -> Option<u64> {
+    let of_pod = wanted.pod.spec.as_ref().and_then(memory_of_all);
+    let most = of_pod.or(u64::try_from(wanted.facts.memory_bytes).ok().filter(|&bytes| bytes > 0));
+    limit.into_iter().chain(most).min()
+}
+
+/// What a pod's containers may use together; `None` when one of them has no limit.
+fn memory_of_all(spec: &PodSpec) -> Option<u64> {
+    let limited = |c: &k8s_openapi::api::core::v1::Container| {
+        let limits = c.resources.as_ref().and_then(|r| r.limits.as_ref());
+        limits.is_some_and(|limits| limits.contains_key("memory"))
+    };
+    if !spec.containers.iter().chain(spec.init_containers.iter().flatten()).all(limited) {
+        return None;
+    }
+    let limits = api::resources::pod_limits(spec);
+    u64::try_from(limits.get("memory")?.units()).ok().filter(|&bytes| bytes > 0)
 }
 
 impl EmptyDir {
-    pub fn make(&self, path: &Path) -> Result<(), PathError> {
+    /// Makes the directory unless it is there; `Ok(true)` when it was to be memory and this process may not mount.
+    pub fn make(&self, path: &Path) -> Result<bool, PathError> {
+        let new = !path.exists();
         make_private(path)?;
-        let is = std::fs::symlink_metadata(path).map_err(at("look at", path))?;
-        if let Some(group) = self.group.filter(|&group| group != is.gid()) {
-            chown(path, None, Some(group)).map_err(at("give to fsGroup", path))?;
-        } else if is.mode() & 0o7777 == self.mode {
-            return Ok(());
+        let mut on_disk = false;
+        if let Some(memory) = self.memory {
+            on_disk = mounting::memory(path, memory)? == Mounted::NotPermitted;
         }
-        std::fs::set_permissions(path, Permissions::from_mode(self.mode)).map_err(at("set the mode of", path))
+        open(path, self.mode, self.group)?;
+        Ok(on_disk && new)
     }
+}
+
+/// Gives a directory its mode and group unless it has them.
+pub(super) fn open(path: &Path, mode: u32, group: Option<u32>) -> Result<(), PathError> {
+    let is = path.symlink_metadata().map_err(at("look at", path))?;
+    if let Some(group) = group.filter(|&group| group != is.gid()) {
+        chown(path, None, Some(group)).map_err(at("give to fsGroup", path))?;
+    } else if is.mode() & 0o7777 == mode {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(at("set the mode of", path))
 }

@@ -32,6 +32,14 @@ impl Layout {
         path
     }
 
+    /// Where the parts of volumes that a container sees are bound: `volume-subpaths/<volume>/<container>/<n>`.
+    pub fn sub_path(&self, uid: &PodUid, volume: &str, container: &str, index: usize) -> PathBuf {
+        let mut path = self.pod(uid);
+        path.extend(["volume-subpaths", volume, container]);
+        path.push(index.to_string());
+        path
+    }
+
     /// What the kubelet keeps for a container.
     pub fn container(&self, uid: &PodUid, container: &str) -> PathBuf {
         let mut path = self.pod(uid);
@@ -59,6 +67,14 @@ impl Layout {
         }
         Ok(uids)
     }
+}
+
+/// Refuses a name that would lead out of the directory it stands in.
+pub(super) fn check_name(what: &str, name: &str) -> Result<(), Error> {
+    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+        return Err(Error::pod(format!("the {what} {name:?} cannot be the name of a directory: rename it")));
+    }
+    Ok(())
 }
 
 /// Makes a directory and those above it, closed to strangers.

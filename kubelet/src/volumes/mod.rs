@@ -1,13 +1,19 @@
 //! A pod's volumes on the host: made before its containers, refreshed while it runs, taken down after.
 
+mod atomic;
+mod content;
 mod empty_dir;
 mod error;
+mod files;
 mod host_path;
 mod layout;
+mod mounting;
 mod mounts;
 mod plan;
+mod sub_path;
 mod teardown;
 mod termination;
+mod usage;
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +21,12 @@ use api::references::References;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 pub use error::Error;
+pub use usage::Usage;
 
 use crate::observed::PodUid;
 use crate::runtime::spec::Mount;
-use crate::spec::{Environment, Facts};
-use layout::Layout;
+use crate::spec::{Environment, Facts, Note};
+use layout::{Layout, check_name};
 
 /// The volumes of all pods of this node, below one directory.
 #[derive(Clone, Debug)]
@@ -40,6 +47,15 @@ pub struct Wanted<'a> {
     pub facts: &'a Facts,
 }
 
+/// What became of a pod's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// Volumes that hold something new.
+    pub changed: Vec<String>,
+    /// Volumes that keep what they hold, because what they should hold cannot be told any more; each with the reason.
+    pub kept: Vec<Error>,
+}
+
 impl Volumes {
     /// Volumes below `<root-dir>/pods`.
     pub fn new(root_dir: &Path) -> Self {
@@ -50,10 +66,36 @@ impl Volumes {
     ///
     /// # Errors
     /// Names the volume and what it lacks; what was made already stays.
-    pub async fn mount(&self, wanted: &Wanted<'_>) -> Result<(), Error> {
+    ///
+    /// The notes tell what a volume that is new had to do without.
+    pub async fn mount(&self, wanted: &Wanted<'_>) -> Result<Vec<Note>, Error> {
+        check_name("UID", wanted.uid.as_str())?;
         let plan = plan::plan(wanted)?;
         let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
-        blocking(move || plan.iter().try_for_each(|volume| volume.make(&layout, &uid))).await
+        blocking(move || {
+            let made = plan.iter().filter_map(|volume| volume.make(&layout, &uid).transpose());
+            made.collect()
+        })
+        .await
+    }
+
+    /// Brings the files of ConfigMaps, Secrets and the downward API up to date, each volume all at once.
+    ///
+    /// # Errors
+    /// The disk refuses.
+    pub async fn refresh(&self, wanted: &Wanted<'_>) -> Result<Refreshed, Error> {
+        check_name("UID", wanted.uid.as_str())?;
+        let plan = plan::plan_files(wanted)?;
+        if plan.is_empty() {
+            return Ok(Refreshed::default());
+        }
+        let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
+        blocking(move || {
+            let mut refreshed = Refreshed::default();
+            plan.iter().try_for_each(|volume| volume.refresh(&layout, &uid, &mut refreshed))?;
+            Ok(refreshed)
+        })
+        .await
     }
 
     /// Where each volume mount of a container comes from; the pod's volumes must be mounted.
@@ -66,7 +108,9 @@ impl Volumes {
         container: &Container,
         environment: &Environment,
     ) -> Result<Vec<Mount>, Error> {
-        mounts::of(&self.layout, wanted, container, environment)
+        check_name("UID", wanted.uid.as_str())?;
+        let plan = mounts::plan(&self.layout, wanted, container, environment)?;
+        blocking(move || plan.into_iter().map(mounts::PlannedMount::make).collect()).await
     }
 
     /// The file that takes the last words of a container's attempt, made when it is not there.
@@ -79,6 +123,8 @@ impl Volumes {
         container: &str,
         attempt: u32,
     ) -> Result<PathBuf, Error> {
+        check_name("UID", uid.as_str())?;
+        check_name("container", container)?;
         let directory = self.layout.container(uid, container);
         blocking(move || termination::make(&directory, attempt)).await
     }
@@ -88,8 +134,30 @@ impl Volumes {
     /// # Errors
     /// Something is still in use; the same call may succeed later.
     pub async fn unmount(&self, uid: &PodUid) -> Result<(), Error> {
+        check_name("UID", uid.as_str())?;
         let directory = self.layout.pod(uid);
         blocking(move || teardown::remove(&directory)).await
+    }
+
+    /// What the `emptyDir` volumes of a pod take of the disk; those in memory are held to their size by the kernel.
+    ///
+    /// # Errors
+    /// A volume cannot be read.
+    pub async fn usage(&self, uid: &PodUid, pod: &Pod) -> Result<Vec<Usage>, Error> {
+        check_name("UID", uid.as_str())?;
+        let on_disk = plan::volumes(pod).filter_map(|volume| {
+            let source = volume.empty_dir.as_ref()?;
+            let on_disk = source.medium.as_deref().unwrap_or_default().is_empty();
+            let path = self.layout.volume(uid, empty_dir::PLUGIN, &volume.name);
+            on_disk.then(|| (volume.name.clone(), path, empty_dir::limit_bytes(source)))
+        });
+        let on_disk: Vec<_> = on_disk.collect();
+        let measure = |(volume, path, limit_bytes): (String, PathBuf, Option<u64>)| {
+            let failed = |e: rustix::io::Errno| error::at("measure", &path)(e.into());
+            let used_bytes = usage::of(&path).map_err(|e| Error::pod(failed(e).to_string()))?;
+            Ok(Usage { volume, used_bytes, limit_bytes })
+        };
+        blocking(move || on_disk.into_iter().map(measure).collect()).await
     }
 
     /// The pods that have a directory here.

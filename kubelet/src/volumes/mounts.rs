@@ -1,45 +1,133 @@
 //! What of a pod's volumes a container sees, and where.
 
-use k8s_openapi::api::core::v1::{Container, VolumeMount};
+use std::path::PathBuf;
+
+use api::expand::expand_all;
+use k8s_openapi::api::core::v1::{Container, Volume, VolumeMount};
 
 use super::error::Error;
-use super::layout::Layout;
-use super::{Wanted, plan};
+use super::layout::{Layout, check_name};
+use super::sub_path::{self, SubPath};
+use super::{Wanted, files, plan};
 use crate::runtime::spec::Mount;
 use crate::spec::Environment;
 
-pub(super) fn of(
+/// A mount whose source may still have to be bound.
+pub(super) struct PlannedMount {
+    volume: String,
+    container: String,
+    source: Source,
+    /// The mount but for its source.
+    mount: Mount,
+}
+
+enum Source {
+    /// A whole volume.
+    Whole(PathBuf),
+    /// A part of one.
+    Part(SubPath),
+}
+
+/// The mounts of a container.
+///
+/// # Errors
+/// Names the mount that cannot be.
+pub(super) fn plan(
     layout: &Layout,
     wanted: &Wanted<'_>,
     container: &Container,
-    _environment: &Environment,
-) -> Result<Vec<Mount>, Error> {
-    container.volume_mounts.iter().flatten().map(|mount| one(layout, wanted, container, mount)).collect()
+    environment: &Environment,
+) -> Result<Vec<PlannedMount>, Error> {
+    check_name("container", &container.name)?;
+    let mounts = container.volume_mounts.iter().flatten().enumerate();
+    mounts.map(|(index, mount)| one(layout, wanted, container, environment, index, mount)).collect()
 }
 
 fn one(
     layout: &Layout,
     wanted: &Wanted<'_>,
     container: &Container,
+    environment: &Environment,
+    index: usize,
     mount: &VolumeMount,
-) -> Result<Mount, Error> {
-    let wrong = |message: &str| Error::container(&mount.name, &container.name, message);
+) -> Result<PlannedMount, Error> {
+    let wrong = |message: String| Error::container(&mount.name, &container.name, message);
     let volume = plan::volumes(wanted.pod)
         .find(|volume| volume.name == mount.name)
-        .ok_or_else(|| wrong("the pod has no volume of that name"))?;
-    if mount.sub_path.is_some() || mount.sub_path_expr.is_some() {
-        return Err(wrong("subPath is not supported"));
-    }
-    let source = match (plan::plugin(volume), &volume.host_path) {
-        (Some(plugin), _) => layout.volume(wanted.uid, plugin, &volume.name).display().to_string(),
-        (None, Some(host)) => host.path.clone(),
-        (None, None) => return Err(wrong("this kind of volume is not supported")),
+        .ok_or_else(|| wrong("the pod has no volume of that name".to_owned()))?;
+    check_name("volume", &volume.name)?;
+    let ours = files::plugin(volume).is_some();
+    let root = root(layout, wanted, volume)
+        .ok_or_else(|| wrong("this kind of volume is not supported".to_owned()))?;
+    let part = part(mount, environment).map_err(wrong)?;
+    let source = if part.is_empty() {
+        Source::Whole(root)
+    } else {
+        let place = layout.sub_path(wanted.uid, &volume.name, &container.name, index);
+        Source::Part(SubPath { root, part, place, ours })
     };
+    Ok(PlannedMount {
+        volume: volume.name.clone(),
+        container: container.name.clone(),
+        source,
+        mount: seen_as(mount, ours).map_err(wrong)?,
+    })
+}
+
+impl PlannedMount {
+    /// The mount, its part of the volume bound where it is one.
+    pub fn make(self) -> Result<Mount, Error> {
+        let source = match self.source {
+            Source::Whole(path) => path,
+            Source::Part(part) => {
+                part.bind().map_err(|e| Error::container(&self.volume, &self.container, e))?
+            }
+        };
+        let source = source.into_os_string().into_string().map_err(|path| {
+            Error::container(&self.volume, &self.container, format!("{} is not UTF-8", path.display()))
+        })?;
+        Ok(Mount { source, ..self.mount })
+    }
+}
+
+/// Where a volume begins on the host.
+fn root(layout: &Layout, wanted: &Wanted<'_>, volume: &Volume) -> Option<PathBuf> {
+    match (plan::plugin(volume), &volume.host_path) {
+        (Some(plugin), _) => Some(layout.volume(wanted.uid, plugin, &volume.name)),
+        (None, Some(host)) => Some(PathBuf::from(&host.path)),
+        (None, None) => None,
+    }
+}
+
+/// The part of the volume that is mounted; empty for all of it.
+fn part(mount: &VolumeMount, environment: &Environment) -> Result<String, String> {
+    let plain = mount.sub_path.as_deref().unwrap_or_default();
+    let expression = mount.sub_path_expr.as_deref().unwrap_or_default();
+    let part = match (plain, expression) {
+        (plain, "") => plain.to_owned(),
+        ("", expression) => expand_all(expression, |name| environment.get(name)).map_err(|unknown| {
+            format!("subPathExpr {expression:?}: the container has no variable {unknown}")
+        })?,
+        _ => return Err("subPath and subPathExpr exclude each other: write one of them".to_owned()),
+    };
+    sub_path::check(&part)?;
+    Ok(part)
+}
+
+/// The mount as the container sees it, its source left open.
+fn seen_as(mount: &VolumeMount, ours: bool) -> Result<Mount, String> {
+    if mount.recursive_read_only.as_deref() == Some("Enabled") {
+        return Err("recursiveReadOnly: Enabled is not supported: use IfPossible".to_owned());
+    }
+    if let Some(option) = mount.bind_mount_options.iter().flatten().next() {
+        return Err(format!("bindMountOptions: {option} is not supported: leave it out"));
+    }
     let target = &mount.mount_path;
     Ok(Mount {
-        source,
+        source: String::new(),
         target: if target.starts_with('/') { target.clone() } else { format!("/{target}") },
-        read_only: mount.read_only == Some(true),
+        // What the kubelet writes, nobody else does.
+        read_only: ours || mount.read_only == Some(true),
         propagation: match mount.mount_propagation.as_deref() {
             Some("HostToContainer") => "rslave",
             Some("Bidirectional") => "rshared",

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::UnmountFlags;
 
 use super::error::{Error, PathError, at};
+use super::mounting::detach;
 
 /// Unmounts everything below a directory and removes it.
 pub(super) fn remove(directory: &Path) -> Result<(), Error> {
@@ -21,21 +21,22 @@ pub(super) fn remove(directory: &Path) -> Result<(), Error> {
         .map_err(|e| Error { reason: "FailedUnmount", ..Error::pod(e.to_string()) })
 }
 
-/// Unmounts all that is mounted below, the deepest first.
+/// Takes off all that is mounted below.
 fn unmount_below(directory: &Path) -> Result<(), PathError> {
-    let Ok(directory) = directory.canonicalize() else { return Ok(()) };
+    // Only the way to it is resolved: were the directory itself a symlink, these would be the mounts of another place.
+    let Some((above, name)) = directory.parent().zip(directory.file_name()) else { return Ok(()) };
+    let directory = match above.canonicalize() {
+        Ok(above) => above.join(name),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(at("find", above)(e)),
+    };
     let table = Path::new("/proc/self/mountinfo");
     let text = std::fs::read(table).map_err(at("read", table))?;
     let mut mounts: Vec<PathBuf> = mount_points(&text).filter(|p| p.starts_with(&directory)).collect();
-    // The later mount lies on top of the earlier one.
-    mounts.reverse();
-    for path in mounts {
-        match rustix::mount::unmount(&path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            Ok(()) | Err(Errno::NOENT | Errno::INVAL) => {}
-            Err(e) => return Err(at("unmount", &path)(e.into())),
-        }
-    }
-    Ok(())
+    // The shortest first: each takes what is mounted below it along, and is private before that, so that what the
+    // host mounted there stays mounted on the host.
+    mounts.sort();
+    mounts.iter().try_for_each(|path| detach(path))
 }
 
 /// The mount points of a mount table, in its order; blanks and the like come as octal escapes.
@@ -63,7 +64,7 @@ fn mount_points(table: &[u8]) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-fn remove_tree(top: &Path) -> Result<(), PathError> {
+pub(super) fn remove_tree(top: &Path) -> Result<(), PathError> {
     let failed = |e: Errno| at("remove", top)(io::Error::from(e));
     let open = match open_directory(CWD, top) {
         Ok(open) => open,

@@ -3,16 +3,24 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{Error, Volumes, Wanted};
+use super::{Error, Refreshed, Volumes, Wanted, mounting};
 use crate::observed::PodUid;
 use crate::runtime::spec::Mount;
 use crate::spec::env::Sources;
-use crate::spec::{Environment, Facts};
+use crate::spec::{Environment, Facts, Note};
+
+impl Drop for Fixture {
+    /// A test that failed leaves no mount behind.
+    fn drop(&mut self) {
+        let _ = super::teardown::remove(&self.root.path().join("pods"));
+    }
+}
 
 /// A pod and the place its volumes go to.
 pub(super) struct Fixture {
@@ -42,11 +50,25 @@ impl Fixture {
         Wanted { uid: &self.uid, pod: &self.pod, references: &self.references, facts: &self.facts }
     }
 
+    pub async fn refresh(&self) -> Refreshed {
+        self.volumes.refresh(&self.wanted()).await.unwrap()
+    }
+
+    pub fn config_map(&mut self, name: &str, map: Value) {
+        let key = ("default".to_owned(), name.to_owned());
+        self.references.config_maps.insert(key, Arc::new(serde_json::from_value(map).unwrap()));
+    }
+
+    pub fn secret(&mut self, name: &str, secret: Value) {
+        let key = ("default".to_owned(), name.to_owned());
+        self.references.secrets.insert(key, Arc::new(serde_json::from_value(secret).unwrap()));
+    }
+
     pub fn volume(&self, plugin: &str, name: &str) -> PathBuf {
         self.root.path().join(format!("pods/u-1/volumes/kubernetes.io~{plugin}/{name}"))
     }
 
-    pub async fn mount(&self) -> Result<(), Error> {
+    pub async fn mount(&self) -> Result<Vec<Note>, Error> {
         self.volumes.mount(&self.wanted()).await
     }
 
@@ -151,7 +173,7 @@ async fn host_paths_are_what_their_type_says() {
         }));
         let result = fixture.mount().await;
         match refusal {
-            None => assert_eq!(result, Ok(()), "{name} {kind}"),
+            None => assert_eq!(result, Ok(Vec::new()), "{name} {kind}"),
             Some(words) => {
                 let error = result.unwrap_err();
                 assert!(error.message.contains(words), "{name} {kind}: {error}");
@@ -160,4 +182,182 @@ async fn host_paths_are_what_their_type_says() {
         }
     }
     assert_eq!((mode(path("made").as_ref()), mode(path("new/file").as_ref())), (0o755, 0o644));
+}
+
+#[tokio::test]
+async fn memory_is_a_file_system_of_the_size_it_may_have() {
+    let fixture = Fixture::new(json!({
+        "containers": [{"name": "c", "resources": {"limits": {"memory": "2Mi"}}}],
+        "volumes": [
+            {"name": "small", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": "large", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+            {"name": "plain", "emptyDir": {"medium": "Memory"}}]
+    }));
+    assert_eq!(fixture.mount().await.unwrap(), []);
+    let blocks = |name: &str| {
+        let is = rustix::fs::statvfs(fixture.volume("empty-dir", name)).unwrap();
+        is.f_blocks * is.f_frsize
+    };
+    let (small, large, plain) = (blocks("small"), blocks("large"), blocks("plain"));
+    assert_eq!((small, large, plain), (1 << 20, 2 << 20, 2 << 20));
+    let path = fixture.volume("empty-dir", "small");
+    assert_eq!(mode(&path), 0o777);
+    std::fs::write(path.join("kept"), "x").unwrap();
+    fixture.mount().await.unwrap();
+    assert!(path.join("kept").exists(), "a second mount must not hide the first");
+    fixture.volumes.unmount(&fixture.uid).await.unwrap();
+    assert_eq!(fixture.volumes.on_disk().unwrap(), []);
+}
+
+#[tokio::test]
+async fn files_follow_what_they_are_made_from() {
+    let mut fixture = Fixture::new(json!({
+        "securityContext": {"fsGroup": 2000},
+        "containers": [{"name": "c", "volumeMounts": [{"name": "secret", "mountPath": "/s"}]}],
+        "volumes": [
+            {"name": "map", "configMap": {"name": "m", "defaultMode": 0o400}},
+            {"name": "secret", "secret": {"secretName": "s"}},
+            {"name": "all", "projected": {"sources": [
+                {"configMap": {"name": "m", "items": [{"key": "a", "path": "deep/er/a", "mode": 0o755}]}},
+                {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}}]}}]
+    }));
+    let error = fixture.mount().await.unwrap_err();
+    assert!(error.message.contains("configmap \"m\" not found"), "{error}");
+    fixture.config_map("m", json!({"data": {"a": "1", "b": "2"}, "binaryData": {"bin": "/wA="}}));
+    fixture.secret("s", json!({"data": {"key": "c2VjcmV0"}}));
+    assert_eq!(fixture.mount().await.unwrap(), []);
+    assert_eq!(fixture.refresh().await, Refreshed::default());
+
+    let (map, all) = (fixture.volume("configmap", "map"), fixture.volume("projected", "all"));
+    let secret = fixture.volume("secret", "secret");
+    assert_eq!(std::fs::read_to_string(map.join("a")).unwrap(), "1");
+    assert_eq!(std::fs::read(map.join("bin")).unwrap(), [0xff, 0]);
+    assert_eq!(std::fs::metadata(map.join("a")).unwrap().gid(), 2000);
+    assert_eq!((mode(&map.join("a")), mode(&map), mode(&all.join("deep"))), (0o440, 0o2755, 0o2755));
+    assert_eq!(std::fs::read_to_string(all.join("name")).unwrap(), "p");
+    assert_eq!(mode(&all.join("deep/er/a")), 0o755);
+    assert!(mounting::is_mount(&secret).unwrap() && !mounting::is_mount(&map).unwrap());
+    assert!(fixture.mounts().await.unwrap()[0].read_only, "only the kubelet writes there");
+
+    fixture.config_map("m", json!({"data": {"a": "3"}}));
+    assert_eq!(fixture.refresh().await.changed, ["map", "all"]);
+    assert_eq!(std::fs::read_to_string(all.join("deep/er/a")).unwrap(), "3");
+    assert!(!map.join("b").exists());
+
+    fixture.references.config_maps.clear();
+    let refreshed = fixture.refresh().await;
+    assert_eq!((refreshed.changed.len(), refreshed.kept.len()), (0, 2));
+    assert!(refreshed.kept[0].message.contains("\"m\" not found"));
+    assert_eq!(std::fs::read_to_string(map.join("a")).unwrap(), "3");
+    fixture.mount().await.unwrap();
+
+    fixture.volumes.unmount(&fixture.uid).await.unwrap();
+    assert_eq!(fixture.volumes.on_disk().unwrap(), []);
+}
+
+#[tokio::test]
+async fn parts_of_volumes() {
+    let host = tempfile::tempdir().unwrap();
+    std::fs::create_dir(host.path().join("sub")).unwrap();
+    std::fs::write(host.path().join("sub/file"), "x").unwrap();
+    let mut fixture = Fixture::new(json!({
+        "containers": [{"name": "c", "env": [{"name": "WHO", "value": "me"}], "volumeMounts": [
+            {"name": "host", "mountPath": "/a", "subPath": "sub/file"},
+            {"name": "scratch", "mountPath": "/b", "subPathExpr": "for/$(WHO)"},
+            {"name": "map", "mountPath": "/c", "subPath": "conf"}]}],
+        "volumes": [
+            {"name": "host", "hostPath": {"path": host.path()}}, {"name": "scratch", "emptyDir": {}},
+            {"name": "map", "configMap": {"name": "m"}}]
+    }));
+    fixture.config_map("m", json!({"data": {"conf": "1"}}));
+    fixture.mount().await.unwrap();
+    let mounts = fixture.mounts().await.unwrap();
+    assert_eq!(mounts, fixture.mounts().await.unwrap());
+    let read = |n: usize| std::fs::read_to_string(&mounts[n].source).unwrap();
+    assert_eq!((read(0).as_str(), read(2).as_str()), ("x", "1"));
+    let made = fixture.volume("empty-dir", "scratch").join("for/me");
+    assert_eq!((mode(&made), mode(mounts[1].source.as_ref())), (0o777, 0o777));
+    std::fs::write(Path::new(&mounts[1].source).join("seen"), "").unwrap();
+    assert!(made.join("seen").exists());
+
+    // A container that starts again sees what the file is now; one that runs keeps what it has.
+    fixture.config_map("m", json!({"data": {"conf": "2"}}));
+    fixture.refresh().await;
+    assert_eq!(read(2), "1");
+    assert_eq!(fixture.mounts().await.unwrap(), mounts);
+    assert_eq!(read(2), "2");
+
+    fixture.volumes.unmount(&fixture.uid).await.unwrap();
+    assert_eq!(fixture.volumes.on_disk().unwrap(), []);
+    assert!(host.path().join("sub/file").exists());
+}
+
+#[tokio::test]
+async fn mounts_that_cannot_be_are_named() {
+    for (mount, words) in [
+        (json!({"name": "x", "mountPath": "/x"}), "no volume of that name"),
+        (json!({"name": "v", "mountPath": "/x", "subPath": "/x"}), "must be relative"),
+        (json!({"name": "v", "mountPath": "/x", "subPath": "a/../../b"}), "must not contain"),
+        (json!({"name": "v", "mountPath": "/x", "subPathExpr": "$(NONE)"}), "no variable NONE"),
+        (json!({"name": "v", "mountPath": "/x", "subPathExpr": "$(UP)"}), "must not contain"),
+        (json!({"name": "v", "mountPath": "/x", "subPath": "a", "subPathExpr": "b"}), "exclude each other"),
+        (json!({"name": "v", "mountPath": "/x", "recursiveReadOnly": "Enabled"}), "use IfPossible"),
+        (json!({"name": "v", "mountPath": "/x", "bindMountOptions": ["noexec"]}), "noexec is not supported"),
+    ] {
+        let fixture = Fixture::new(json!({
+            "containers": [{"name": "c", "env": [{"name": "UP", "value": ".."}], "volumeMounts": [mount]}],
+            "volumes": [{"name": "v", "emptyDir": {}}]
+        }));
+        fixture.mount().await.unwrap();
+        let error = fixture.mounts().await.unwrap_err();
+        assert!(error.message.contains(words), "{error}");
+        assert_eq!(error.reason, "CreateContainerConfigError");
+    }
+}
+
+#[tokio::test]
+async fn volumes_that_cannot_be_are_named() {
+    for (volume, words) in [
+        (json!({"name": "v", "emptyDir": {"medium": "HugePages"}}), "HugePages is not supported"),
+        (json!({"name": "v", "nfs": {"server": "s", "path": "/"}}), "this kind of volume is not supported"),
+        (json!({"name": "../v", "emptyDir": {}}), "cannot be the name of a directory"),
+        (
+            json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
+            "serviceAccountToken",
+        ),
+    ] {
+        let fixture = Fixture::new(json!({"containers": [], "volumes": [volume]}));
+        let error = fixture.mount().await.unwrap_err();
+        assert!(error.message.contains(words), "{error}");
+    }
+    let mut fixture = Fixture::new(json!({"containers": []}));
+    fixture.uid = PodUid::new("../outside");
+    assert!(fixture.mount().await.is_err());
+    assert!(fixture.volumes.unmount(&fixture.uid).await.is_err());
+    assert!(fixture.volumes.termination_file(&fixture.uid, "c", 0).await.is_err());
+}
+
+#[tokio::test]
+async fn last_words_of_long_gone_attempts_go() {
+    let fixture = Fixture::new(json!({"containers": []}));
+    for attempt in 0..10 {
+        let file = fixture.volumes.termination_file(&fixture.uid, "c", attempt).await.unwrap();
+        std::fs::write(&file, attempt.to_string()).unwrap();
+        assert_eq!(fixture.volumes.termination_file(&fixture.uid, "c", attempt).await.unwrap(), file);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), attempt.to_string());
+    }
+    let left = std::fs::read_dir(fixture.root.path().join("pods/u-1/containers/c")).unwrap();
+    assert_eq!(left.count(), 6);
+}
+
+#[tokio::test]
+async fn what_empty_dirs_take_is_measured() {
+    let fixture = Fixture::new(json!({"containers": [], "volumes": [
+        {"name": "a", "emptyDir": {"sizeLimit": "1Mi"}}, {"name": "b", "emptyDir": {"medium": "Memory"}}]}));
+    fixture.mount().await.unwrap();
+    std::fs::write(fixture.volume("empty-dir", "a").join("file"), vec![1; 100_000]).unwrap();
+    let usage = fixture.volumes.usage(&fixture.uid, &fixture.pod).await.unwrap();
+    assert_eq!(usage.len(), 1);
+    assert_eq!((usage[0].volume.as_str(), usage[0].limit_bytes), ("a", Some(1 << 20)));
+    assert!((100_000..200_000).contains(&usage[0].used_bytes), "{usage:?}");
 }

@@ -68,3 +68,40 @@ fn mounts_on_mounts_and_odd_names_go() {
     assert!(!top.exists());
     assert!(rustix::mount::unmount(&odd, UnmountFlags::empty()).is_err());
 }
+
+/// On a machine whose mounts are shared, a part of a hostPath shows what the host mounts below it later.
+#[test]
+fn what_the_host_mounted_stays_mounted() {
+    let root = tempfile::tempdir().unwrap();
+    let (top, host) = (root.path().join("pod"), root.path().join("host"));
+    std::fs::create_dir_all(top.join("part")).unwrap();
+    std::fs::create_dir(&host).unwrap();
+    rustix::mount::mount("none", &host, "tmpfs", MountFlags::empty(), None).unwrap();
+    rustix::mount::mount_change(&host, rustix::mount::MountPropagationFlags::SHARED).unwrap();
+    std::fs::create_dir_all(host.join("sub/disk")).unwrap();
+    rustix::mount::mount_bind(host.join("sub"), top.join("part")).unwrap();
+    rustix::mount::mount("none", host.join("sub/disk"), "tmpfs", MountFlags::empty(), None).unwrap();
+    std::fs::write(host.join("sub/disk/precious"), "").unwrap();
+    assert!(
+        top.join("part/disk/precious").exists(),
+        "the mount must have come along for this test to mean anything"
+    );
+    remove(&top).unwrap();
+    assert!(!top.exists());
+    assert!(host.join("sub/disk/precious").exists());
+    remove(&host).unwrap();
+}
+
+#[test]
+fn a_symlink_in_the_place_of_a_pod_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let (top, outside) = (root.path().join("pod"), root.path().join("outside"));
+    std::fs::create_dir_all(outside.join("mounted")).unwrap();
+    rustix::mount::mount("none", outside.join("mounted"), "tmpfs", MountFlags::empty(), None).unwrap();
+    std::fs::write(outside.join("mounted/precious"), "").unwrap();
+    std::os::unix::fs::symlink(&outside, &top).unwrap();
+    let refused = remove(&top);
+    let kept = outside.join("mounted/precious").exists();
+    remove(&outside).unwrap();
+    assert!(refused.is_err() && kept);
+}

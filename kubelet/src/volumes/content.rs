@@ -1,0 +1,248 @@
+//! What lies in a `configMap`, `secret`, `downwardAPI` or `projected` volume: paths, bytes and modes, without touching a disk.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret, Volume, VolumeProjection,
+};
+
+use super::Wanted;
+use crate::spec::{metadata_field, namespace, resource_field};
+
+/// Most bytes of a ConfigMap or a Secret, as the API allows.
+const MAX_OBJECT_BYTES: usize = 1024 * 1024;
+/// Mode of a file that nobody gave one.
+const DEFAULT_MODE: i32 = 0o644;
+/// Longest name of a file and longest path, as Linux has them.
+const MAX_NAME: usize = 255;
+const MAX_PATH: usize = 4096;
+
+/// One file of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct File {
+    pub data: Vec<u8>,
+    pub mode: u32,
+    pub user: Option<u32>,
+    /// Its path was written down, not taken from a key.
+    named: bool,
+}
+
+/// The files of a volume by path, relative, without `.` and `..`.
+pub(super) type Files = BTreeMap<String, File>;
+
+impl File {
+    #[cfg(test)]
+    pub fn new(data: &[u8], mode: u32) -> Self {
+        Self { data: data.to_vec(), mode, ..Self::default() }
+    }
+}
+
+/// What should lie in the volume, or what is missing; `None` for a volume of another kind.
+pub(super) fn of(wanted: &Wanted<'_>, volume: &Volume) -> Option<Result<Files, String>> {
+    let mut content = Content { wanted, default_mode: None, default_user: None, files: Files::new() };
+    let filled = if let Some(source) = &volume.config_map {
+        content.default_mode = source.default_mode;
+        content.config_map(&source.name, source.items.as_deref(), source.optional)
+    } else if let Some(source) = &volume.secret {
+        content.default_mode = source.default_mode;
+        let name = source.secret_name.as_deref().unwrap_or_default();
+        content.secret(name, source.items.as_deref(), source.optional)
+    } else if let Some(source) = &volume.downward_api {
+        content.default_mode = source.default_mode;
+        content.downward_api(source.items.as_deref())
+    } else if let Some(source) = &volume.projected {
+        content.default_mode = source.default_mode;
+        content.default_user = source.default_user;
+        source.sources.iter().flatten().try_for_each(|source| content.project(source))
+    } else {
+        return None;
+    };
+    Some(filled.and_then(|()| content.finish()))
+}
+
+struct Content<'a> {
+    wanted: &'a Wanted<'a>,
+    default_mode: Option<i32>,
+    default_user: Option<i64>,
+    files: Files,
+}
+
+impl Content<'_> {
+    fn project(&mut self, source: &VolumeProjection) -> Result<(), String> {
+        if let Some(source) = &source.config_map {
+            self.config_map(&source.name, source.items.as_deref(), source.optional)
+        } else if let Some(source) = &source.secret {
+            self.secret(&source.name, source.items.as_deref(), source.optional)
+        } else if let Some(source) = &source.downward_api {
+            self.downward_api(source.items.as_deref())
+        } else if source.service_account_token.is_some() {
+            Err("serviceAccountToken is not supported: nothing on this node issues tokens".to_owned())
+        } else if source.cluster_trust_bundle.is_some() {
+            Err("clusterTrustBundle is not supported: put the certificates into a ConfigMap".to_owned())
+        } else if source.pod_certificate.is_some() {
+            Err("podCertificate is not supported: put key and certificate into a Secret".to_owned())
+        } else {
+            Ok(())
+        }
+    }
+
+    fn config_map(
+        &mut self,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<(), String> {
+        let namespace = namespace(self.wanted.pod);
+        match self.wanted.references.config_map(namespace, name) {
+            Some(map) => self.object("configmap", "config", name, &bytes_of_map(map), items, optional),
+            None => absent("configmap", namespace, name, optional),
+        }
+    }
+
+    fn secret(
+        &mut self,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<(), String> {
+        let namespace = namespace(self.wanted.pod);
+        match self.wanted.references.secret(namespace, name) {
+            Some(secret) => self.object("secret", "secret", name, &bytes_of_secret(secret), items, optional),
+            None => absent("secret", namespace, name, optional),
+        }
+    }
+
+    fn object(
+        &mut self,
+        kind: &str,
+        key_kind: &str,
+        name: &str,
+        data: &BTreeMap<&str, &[u8]>,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<(), String> {
+        let bytes: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if bytes > MAX_OBJECT_BYTES {
+            return Err(format!(
+                "{kind} {name:?} holds {bytes} bytes, {MAX_OBJECT_BYTES} are allowed: split it or use a hostPath"
+            ));
+        }
+        let items = items.unwrap_or_default();
+        if items.is_empty() {
+            return data.iter().try_for_each(|(key, value)| self.put(key, value, None, None, false));
+        }
+        for item in items {
+            match data.get(item.key.as_str()) {
+                Some(value) => self.put(&item.path, value, item.mode, item.user, true)?,
+                None if optional == Some(true) => {}
+                None => {
+                    let keys: Vec<_> = data.keys().copied().collect();
+                    let there = if keys.is_empty() { "no keys".to_owned() } else { keys.join(", ") };
+                    return Err(format!(
+                        "{kind} {name:?} references non-existent {key_kind} key: {}: it has {there}",
+                        item.key
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn downward_api(&mut self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<(), String> {
+        let Wanted { pod, facts, .. } = *self.wanted;
+        for item in items.unwrap_or_default() {
+            let value = if let Some(field) = &item.field_ref {
+                metadata_field(pod, &field.field_path)
+            } else if let Some(field) = &item.resource_field_ref {
+                resource_field(pod, "", facts, field)
+            } else {
+                continue;
+            };
+            let value = value.map_err(|e| format!("{}: {e}", item.path))?;
+            self.put(&item.path, value.as_bytes(), item.mode, item.user, true)?;
+        }
+        Ok(())
+    }
+
+    fn put(
+        &mut self,
+        path: &str,
+        data: &[u8],
+        mode: Option<i32>,
+        user: Option<i64>,
+        named: bool,
+    ) -> Result<(), String> {
+        let path = relative(path)?;
+        if named && self.files.get(&path).is_some_and(|other| other.named) {
+            return Err(format!("two sources write the path {path}: give one of them another path"));
+        }
+        let mode = mode.or(self.default_mode).unwrap_or(DEFAULT_MODE);
+        let mode = u32::try_from(mode).ok().filter(|mode| *mode <= 0o777);
+        let mode = mode.ok_or_else(|| format!("{path}: a mode is between 0 and 0777"))?;
+        let user = user.or(self.default_user).map(u32::try_from).transpose();
+        let user = user.map_err(|_| format!("{path}: the user is not a user id"))?;
+        self.files.insert(path, File { data: data.to_vec(), mode, user, named });
+        Ok(())
+    }
+
+    /// A path cannot be a file and a directory at once.
+    fn finish(self) -> Result<Files, String> {
+        for path in self.files.keys() {
+            for (at, _) in path.match_indices('/') {
+                if self.files.contains_key(&path[..at]) {
+                    return Err(format!(
+                        "{} would be a file and the directory of {path}: give one of them another path",
+                        &path[..at]
+                    ));
+                }
+            }
+        }
+        Ok(self.files)
+    }
+}
+
+fn absent(kind: &str, namespace: &str, name: &str, optional: Option<bool>) -> Result<(), String> {
+    if optional == Some(true) {
+        return Ok(());
+    }
+    Err(format!(
+        "{kind} {name:?} not found in namespace {namespace}: add it beside the pod or mark the reference optional"
+    ))
+}
+
+fn bytes_of_map(map: &ConfigMap) -> BTreeMap<&str, &[u8]> {
+    let text = map.data.iter().flatten().map(|(key, value)| (key.as_str(), value.as_bytes()));
+    let binary = map.binary_data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice()));
+    text.chain(binary).collect()
+}
+
+fn bytes_of_secret(secret: &Secret) -> BTreeMap<&str, &[u8]> {
+    secret.data.iter().flatten().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect()
+}
+
+/// A path below the volume, cleaned; names that begin with two dots are the writer's own.
+fn relative(path: &str) -> Result<String, String> {
+    let wrong = |what: &str| Err(format!("the path {path:?} {what}"));
+    if path.starts_with('/') {
+        return wrong("must be relative");
+    }
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    match parts.first() {
+        None => return wrong("is empty"),
+        Some(first) if first.starts_with("..") => return wrong("must not start with \"..\""),
+        Some(_) => {}
+    }
+    if parts.contains(&"..") {
+        return wrong("must not contain \"..\"");
+    }
+    if path.len() > MAX_PATH || parts.iter().any(|part| part.len() > MAX_NAME) {
+        return wrong("is too long");
+    }
+    if path.contains('\0') {
+        return wrong("must not contain a zero byte");
+    }
+    Ok(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

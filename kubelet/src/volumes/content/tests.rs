@@ -1,0 +1,123 @@
+//! What lies in a volume, a case a line.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use api::references::References;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use super::{Files, of};
+use crate::observed::PodUid;
+use crate::spec::Facts;
+use crate::volumes::Wanted;
+
+fn fill(volume: Value) -> Result<Files, String> {
+    let mut references = References::default();
+    let key = |name: &str| ("n".to_owned(), name.to_owned());
+    for (name, map) in [
+        ("m", json!({"data": {"a": "1", "b": "2"}, "binaryData": {"bin": "/w=="}})),
+        ("other", json!({"data": {"a": "other"}})),
+        ("empty", json!({})),
+        ("large", json!({"data": {"x": "y".repeat(1 << 20)}})),
+    ] {
+        references.config_maps.insert(key(name), Arc::new(serde_json::from_value(map).unwrap()));
+    }
+    let secret = json!({"data": {"key": "c2VjcmV0"}});
+    references.secrets.insert(key("s"), Arc::new(serde_json::from_value(secret).unwrap()));
+    let pod = json!({"metadata": {"name": "p", "namespace": "n", "labels": {"l": "v"}},
+        "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]}});
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let (uid, facts) = (PodUid::new("u"), Facts::default());
+    let wanted = Wanted { uid: &uid, pod: &pod, references: &references, facts: &facts };
+    let mut volume = volume;
+    volume["name"] = json!("v");
+    of(&wanted, &serde_json::from_value(volume).unwrap()).unwrap()
+}
+
+/// `path=content:mode` for each file.
+fn show(files: &Files) -> String {
+    let line = |(path, file): (&String, &super::File)| {
+        let user = file.user.map(|user| format!("@{user}")).unwrap_or_default();
+        format!("{path}={}:{:o}{user}", String::from_utf8_lossy(&file.data), file.mode)
+    };
+    files.iter().map(line).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn sources() {
+    for (volume, expected) in [
+        (json!({"configMap": {"name": "m"}}), "a=1:644 b=2:644 bin=\u{fffd}:644"),
+        (json!({"configMap": {"name": "m", "defaultMode": 256}}), "a=1:400 b=2:400 bin=\u{fffd}:400"),
+        (json!({"configMap": {"name": "m", "items": []}}), "a=1:644 b=2:644 bin=\u{fffd}:644"),
+        (
+            json!({"configMap": {"name": "m", "items": [{"key": "a", "path": "./x//y", "mode": 511}]}}),
+            "x/y=1:777",
+        ),
+        (json!({"configMap": {"name": "none", "optional": true}}), ""),
+        (json!({"configMap": {"name": "empty"}}), ""),
+        (
+            json!({"configMap": {"name": "m", "optional": true, "items": [{"key": "a", "path": "a"}, {"key": "z", "path": "z"}]}}),
+            "a=1:644",
+        ),
+        (json!({"secret": {"secretName": "s"}}), "key=secret:644"),
+        (json!({"secret": {"secretName": "none", "optional": true}}), ""),
+        (
+            json!({"downwardAPI": {"items": [
+            {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+            {"path": "cpu", "resourceFieldRef": {"containerName": "c", "resource": "limits.cpu"}, "user": 7}]}}),
+            "cpu=2:644@7 labels=l=\"v\":644",
+        ),
+        (
+            json!({"projected": {"defaultMode": 256, "defaultUser": 5, "sources": [
+            {"configMap": {"name": "m", "items": [{"key": "a", "path": "cfg/a"}]}},
+            {"secret": {"name": "s", "items": [{"key": "key", "path": "cfg/key", "mode": 292}]}}]}}),
+            "cfg/a=1:400@5 cfg/key=secret:444@5",
+        ),
+        (
+            json!({"projected": {"sources": [{"configMap": {"name": "m"}}, {"configMap": {"name": "other"}}]}}),
+            "a=other:644 b=2:644 bin=\u{fffd}:644",
+        ),
+    ] {
+        assert_eq!(show(&fill(volume.clone()).unwrap()), expected, "{volume}");
+    }
+}
+
+#[test]
+fn what_cannot_be_is_named() {
+    let items = |items: Value| json!({"configMap": {"name": "m", "items": items}});
+    for (volume, words) in [
+        (json!({"configMap": {"name": "none"}}), "configmap \"none\" not found in namespace n"),
+        (json!({"secret": {"secretName": "none"}}), "secret \"none\" not found in namespace n"),
+        (
+            items(json!([{"key": "z", "path": "z"}])),
+            "configmap \"m\" references non-existent config key: z: it has a, b, bin",
+        ),
+        (items(json!([{"key": "a", "path": "/etc/passwd"}])), "must be relative"),
+        (items(json!([{"key": "a", "path": "x/../../y"}])), "must not contain"),
+        (items(json!([{"key": "a", "path": "..data"}])), "must not start with"),
+        (items(json!([{"key": "a", "path": "./"}])), "is empty"),
+        (items(json!([{"key": "a", "path": "x".repeat(256)}])), "is too long"),
+        (items(json!([{"key": "a", "path": "x", "mode": 512}])), "between 0 and 0777"),
+        (
+            items(json!([{"key": "a", "path": "x"}, {"key": "b", "path": "x/y"}])),
+            "x would be a file and the directory of x/y",
+        ),
+        (
+            items(json!([{"key": "a", "path": "x"}, {"key": "b", "path": "x"}])),
+            "two sources write the path x",
+        ),
+        (json!({"configMap": {"name": "large"}}), "holds 1048577 bytes"),
+        (
+            json!({"downwardAPI": {"items": [{"path": "ip", "fieldRef": {"fieldPath": "status.podIP"}}]}}),
+            "ip: field status.podIP",
+        ),
+        (
+            json!({"projected": {"sources": [{"clusterTrustBundle": {"path": "x"}}]}}),
+            "clusterTrustBundle is not supported",
+        ),
+    ] {
+        let error = fill(volume).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}
