@@ -122,7 +122,12 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
 
 async fn mount_volumes(job: &Job) -> Result<(), Fault> {
     let facts = job.facts();
-    job.tools.volumes.mount(&job.wanted_volumes(&facts)).await.map_err(volume_fault)
+    let notes = job.tools.volumes.mount(&job.wanted_volumes(&facts)).await.map_err(volume_fault)?;
+    for note in notes {
+        let about = About::pod(&job.assignment.pod.pod);
+        job.tools.outbox.note(about, Severity::Warning, note.reason, note.message);
+    }
+    Ok(())
 }
 
 fn volume_fault(error: volumes::Error) -> Fault {
