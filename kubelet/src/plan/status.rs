@@ -17,12 +17,7 @@ use crate::observed::{self, Exit, State};
 pub type NodeAddresses = [IpAddr];
 
 /// The status of the pod at this moment; conditions keep the times of `previous` while they stand.
-pub fn status(
-    input: &Input<'_>,
-    plan: &Plan,
-    previous: Option<&PodStatus>,
-    node: &NodeAddresses,
-) -> PodStatus {
+pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &NodeAddresses) -> PodStatus {
     let view = View::new(input);
     let role = |list: &[Container], is_init: bool| -> Vec<ContainerStatus> {
         list.iter().map(|c| container_status(input, plan, &view, c, is_init)).collect()
@@ -246,7 +241,7 @@ fn conditions(
     view: &View<'_>,
     mains: &[ContainerStatus],
     init_statuses: &[ContainerStatus],
-    previous: Option<&PodStatus>,
+    previous: &[PodCondition],
 ) -> Vec<PodCondition> {
     let completed = plan.terminal.as_ref().map(|t| if t.succeeded { "PodCompleted" } else { "PodFailed" });
     let sandbox_up = input.observed.sandbox().is_some_and(|s| s.state.is_running());
@@ -299,7 +294,7 @@ fn conditions(
     all.into_iter()
         .map(|(type_, is_true, (reason, message))| {
             let status = if is_true { "True" } else { "False" };
-            let old = previous.and_then(|p| p.conditions.iter().flatten().find(|c| c.type_ == type_));
+            let old = previous.iter().find(|c| c.type_ == type_);
             let since = old.filter(|c| c.status == status).and_then(|c| c.last_transition_time.clone());
             PodCondition {
                 type_: type_.to_owned(),
@@ -317,8 +312,7 @@ fn conditions(
 /// Conditions others have set: those of the pod as it came, then those it had.
 fn conditions_of<'a>(
     input: &'a Input<'_>,
-    previous: Option<&'a PodStatus>,
+    previous: &'a [PodCondition],
 ) -> impl Iterator<Item = &'a PodCondition> {
-    let given = input.pod.status.iter().chain(previous);
-    given.flat_map(|status| status.conditions.iter().flatten())
+    input.pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).chain(previous)
 }

@@ -20,49 +20,79 @@ pub struct Pool {
     tools: Arc<Tools>,
     workers: BTreeMap<PodUid, watch::Sender<Assignment>>,
     tasks: JoinSet<PodUid>,
+    /// Directories that pods of an earlier kubelet left have been looked through.
+    swept: bool,
 }
 
 impl Pool {
     /// A pool without workers.
     pub fn new(tools: Arc<Tools>) -> Self {
-        Self { tools, workers: BTreeMap::new(), tasks: JoinSet::new() }
+        Self { tools, workers: BTreeMap::new(), tasks: JoinSet::new(), swept: false }
     }
 
-    /// Follows what is desired until the sender is gone; starts nothing before the engine has been seen whole.
+    /// Follows what is desired until the sender is gone.
     pub async fn run(mut self, mut desired: watch::Receiver<Arc<Desired>>) {
-        let mut synced = self.tools.observer.synced();
-        if synced.wait_for(|synced| *synced).await.is_err() {
-            return;
-        }
         let mut found = self.tools.observer.found();
+        let mut synced = self.tools.observer.synced();
+        let mut wanted = desired.borrow_and_update().clone();
+        self.assign(&wanted);
         loop {
-            let wanted = desired.borrow_and_update().clone();
-            self.assign(&wanted).await;
             tokio::select! {
-                changed = desired.changed() => if changed.is_err() { return },
+                changed = desired.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    wanted = desired.borrow_and_update().clone();
+                    self.assign(&wanted);
+                }
                 _ = found.changed() => {}
-                Some(ended) = self.tasks.join_next() => if let Ok(uid) = ended { self.workers.remove(&uid); },
+                _ = synced.changed() => {}
+                Some(ended) = self.tasks.join_next() => {
+                    self.take_leave(ended);
+                    self.assign(&wanted);
+                }
+            }
+            let is_seen = *synced.borrow();
+            if is_seen && wanted.completeness == Completeness::Complete {
+                self.end_orphans(&wanted).await;
+            }
+        }
+    }
+
+    /// A worker has ended: its pod is gone, or the worker broke and gets a successor.
+    fn take_leave(&mut self, ended: Result<PodUid, tokio::task::JoinError>) {
+        match ended {
+            Ok(uid) => drop(self.workers.remove(&uid)),
+            Err(error) => {
+                tracing::error!(%error, "the worker of a pod broke; another takes its place");
+                self.workers.retain(|_, worker| !worker.is_closed());
             }
         }
     }
 
     /// Gives every pod its worker and every worker its latest assignment.
-    async fn assign(&mut self, desired: &Desired) {
+    fn assign(&mut self, desired: &Desired) {
         for (uid, pod) in &desired.pods {
             self.want(uid, pod, &desired.references);
         }
-        if desired.completeness == Completeness::Incomplete {
-            return;
+        if desired.completeness == Completeness::Complete {
+            let unwanted = self.workers.keys().filter(|uid| !desired.pods.contains_key(*uid));
+            for uid in unwanted.cloned().collect::<Vec<_>>() {
+                self.end(&uid);
+            }
         }
-        let unwanted = self.workers.keys().filter(|uid| !desired.pods.contains_key(*uid));
-        for uid in unwanted.cloned().collect::<Vec<_>>() {
-            self.end(&uid);
-        }
+    }
+
+    /// Ends what is there and nobody wants: in the engine at any time, on disk once after a start.
+    async fn end_orphans(&mut self, desired: &Desired) {
         for orphan in self.tools.observer.known() {
             if !desired.pods.contains_key(&orphan.uid) && !self.workers.contains_key(&orphan.uid) {
                 let pod = self.remembered(&orphan).await;
                 self.spawn(ending(pod, desired.references.clone()));
             }
+        }
+        if std::mem::replace(&mut self.swept, true) {
+            return;
         }
         let on_disk = self.tools.volumes.on_disk().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot tell which pods left a directory");

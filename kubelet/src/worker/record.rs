@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use serde::{Deserialize, Serialize};
 
 use crate::observed::probes::{Kind, Verdict, Verdicts};
@@ -24,6 +24,8 @@ pub(super) struct Record {
     pub history: History,
     /// Standing verdicts of readiness and startup probes.
     pub verdicts: Vec<Stood>,
+    /// Conditions, for the times they have stood since.
+    pub conditions: Vec<PodCondition>,
     /// Set once it is being ended: since when, with how many seconds of grace.
     pub ending: Option<(Timestamp, i64)>,
 }
@@ -39,7 +41,13 @@ pub(super) struct Stood {
 }
 
 impl Record {
-    pub fn new(pod: Arc<Pod>, history: &History, verdicts: &Verdicts, ending: Option<&Ending>) -> Self {
+    pub fn new(
+        pod: Arc<Pod>,
+        history: &History,
+        verdicts: &Verdicts,
+        conditions: Vec<PodCondition>,
+        ending: Option<&Ending>,
+    ) -> Self {
         let stood = verdicts.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
         Self {
             pod,
@@ -52,6 +60,7 @@ impl Record {
                     since: verdict.since,
                 })
                 .collect(),
+            conditions,
             ending: ending.map(|e| (e.since, e.grace_seconds)),
         }
     }

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::PodStatus;
+use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -21,10 +22,14 @@ use crate::spec;
 /// The first wait after a failure, doubled up to [`Fault::longest_wait`].
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 
+/// How long the engine may take to answer after a start before a pod says that it does not.
+const SILENCE: Duration = Duration::from_secs(2);
+
 /// Works on one pod until nothing of it is left.
 pub(super) async fn work(tools: Arc<Tools>, assigned: watch::Receiver<Assignment>) -> PodUid {
     let uid = assigned.borrow().pod.uid.clone();
     let mut worker = Worker::new(tools, uid.clone(), assigned).await;
+    worker.until_seen().await;
     while worker.step().await {}
     uid
 }
@@ -47,6 +52,8 @@ struct Worker {
     tasks: JoinSet<Done>,
     handles: BTreeMap<Key, AbortHandle>,
     status: Option<PodStatus>,
+    /// Conditions as they stood, those of an earlier kubelet at first.
+    conditions: Vec<PodCondition>,
     reported_ending: bool,
     saved: Option<Record>,
     /// Back-offs already told as events: container and attempt.
@@ -63,6 +70,7 @@ impl Worker {
             prober.restore(saved.verdicts());
         }
         let observed = tools.observer.subscribe(&uid);
+        let conditions = saved.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
         let mut worker = Self {
             tools,
             uid,
@@ -78,12 +86,39 @@ impl Worker {
             tasks: JoinSet::new(),
             handles: BTreeMap::new(),
             status: None,
+            conditions,
             reported_ending: false,
             saved,
             told: BTreeMap::new(),
         };
         worker.take_on();
         worker
+    }
+
+    /// Waits until the engine has been seen whole; says meanwhile that nothing is known.
+    async fn until_seen(&mut self) {
+        let mut synced = self.tools.observer.synced();
+        if *synced.borrow_and_update() {
+            return;
+        }
+        let is_quick = tokio::time::timeout(SILENCE, synced.wait_for(|synced| *synced)).await.is_ok();
+        if is_quick {
+            return;
+        }
+        let status = PodStatus {
+            phase: Some("Unknown".to_owned()),
+            reason: Some("EngineUnreachable".to_owned()),
+            message: Some("the container engine has not answered since the kubelet started".to_owned()),
+            conditions: Some(self.conditions.clone()),
+            start_time: self.history.started_at.map(Time),
+            ..PodStatus::default()
+        };
+        let report =
+            Report::Status { pod: self.assignment.pod.pod.clone(), status: Box::new(status), deletion: None };
+        self.tools.outbox.report(self.uid.clone(), report);
+        if synced.wait_for(|synced| *synced).await.is_err() {
+            std::future::pending::<()>().await; // The observer is gone: the kubelet is stopping.
+        }
     }
 
     /// Derives what follows from the assignment alone.
@@ -213,12 +248,13 @@ impl Worker {
     fn tell(&mut self, plan: &Plan, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) {
         let facts = self.tools.facts.borrow().clone();
         let input = self.input(observed, verdicts, now);
-        let status = plan::status(&input, plan, self.status.as_ref(), &facts.host_ips);
+        let status = plan::status(&input, plan, &self.conditions, &facts.host_ips);
         let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));
         if self.status.as_ref() != Some(&status) || self.reported_ending != deletion.is_some() {
             let pod = self.assignment.pod.pod.clone();
             let report = Report::Status { pod, status: Box::new(status.clone()), deletion };
             self.tools.outbox.report(self.uid.clone(), report);
+            self.conditions = status.conditions.clone().unwrap_or_default();
             self.status = Some(status);
             self.reported_ending = deletion.is_some();
         }
@@ -241,7 +277,8 @@ impl Worker {
             return;
         }
         let ending = self.assignment.ending.as_ref();
-        let record = Record::new(self.assignment.pod.pod.clone(), &self.history, verdicts, ending);
+        let pod = self.assignment.pod.pod.clone();
+        let record = Record::new(pod, &self.history, verdicts, self.conditions.clone(), ending);
         if self.saved.as_ref() == Some(&record) {
             return;
         }

@@ -239,7 +239,7 @@ impl Run {
             now,
         };
         let plan = plan(&input);
-        let status = status(&input, &plan, self.previous.as_ref(), &[]);
+        let status = status(&input, &plan, &[], &[]);
         for action in &plan.actions {
             self.is_justified(&input, &plan, action)?;
             log.push(format!("{:>4}   {}", self.world.now, brief(action)));

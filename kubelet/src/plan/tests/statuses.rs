@@ -8,7 +8,7 @@ const WEB: &str = "containers: [{name: web, image: a}]";
 /// `phase; container states; conditions that are True`.
 fn tell(moment: &Moment) -> String {
     let plan = moment.plan();
-    let status = moment.look(|input| status(input, &plan, None, &["192.0.2.1".parse().unwrap()]));
+    let status = moment.look(|input| status(input, &plan, &[], &["192.0.2.1".parse().unwrap()]));
     let all =
         status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
     let states: Vec<String> = all
