@@ -50,6 +50,19 @@ impl Faults {
         }
     }
 
+    /// Adds a finding from elsewhere.
+    pub fn push(&mut self, fault: Fault) {
+        self.found += 1;
+        if !self.are_full() {
+            self.kept.push(fault);
+        }
+    }
+
+    /// What is kept.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.kept.iter()
+    }
+
     /// True when nothing was found.
     pub fn is_empty(&self) -> bool {
         self.found == 0

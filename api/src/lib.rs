@@ -12,5 +12,6 @@ pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
+pub mod validate;
 
 pub use decode::{Decoded, decode};

@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::kinds::Form;
 use crate::defaults;
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::object::Object;
-use crate::path::Path;
+use crate::path::{Path, PathBuf};
 use crate::problem::ObjectName;
-use crate::schema;
+use crate::{schema, validate};
 
 /// What became of a value.
 pub(super) struct Converted {
@@ -27,11 +27,24 @@ pub(super) fn object(form: Form, value: Value, faults: &mut Faults) -> Converted
         Form::Secret => typed("Secret", value, faults).map(|secret| Object::Secret(Box::new(secret))),
         Form::V1Beta3Pod | Form::ContainerManifest | Form::BoundPod => None,
     };
-    let object = object.map(|mut object| {
-        defaults::object(&mut object);
-        object
-    });
-    Converted { name, object: object.filter(|_| faults.is_empty()) }
+    let Some(mut object) = object else { return Converted { name, object: None } };
+    defaults::object(&mut object);
+    let misshapen: Vec<PathBuf> = faults.iter().map(|fault| fault.path.clone()).collect();
+    for fault in validate::object(&object) {
+        if !explained(&fault, &misshapen) {
+            faults.push(fault);
+        }
+    }
+    Converted { name, object: Some(object).filter(|_| faults.is_empty()) }
+}
+
+/// True when a fault of the shape in the same place explains one of the meaning: where a field is misspelt, the right
+/// one is missing, and that goes without saying.
+fn explained(fault: &Fault, misshapen: &[PathBuf]) -> bool {
+    misshapen.iter().any(|path| {
+        let around = &path.steps()[..path.steps().len().saturating_sub(1)];
+        fault.path.steps().starts_with(around)
+    })
 }
 
 fn typed<T: DeserializeOwned>(type_name: &'static str, mut value: Value, faults: &mut Faults) -> Option<T> {

@@ -1,0 +1,49 @@
+//! Specs that the API refuses, and what is said about them.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod data;
+mod names;
+mod pods;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::fault::Fault;
+
+fn said(faults: &[Fault]) -> Vec<String> {
+    faults.iter().map(|fault| format!("{}: {}; {}", fault.path, fault.what, fault.remedy)).collect()
+}
+
+/// Validates a Pod with this spec, in YAML, and compares; `spec.` is left out of what is expected.
+#[track_caller]
+fn spec(yaml: &str, expected: &[&str]) {
+    let manifest = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {yaml}\n");
+    let value: serde_json::Value = serde_yaml::from_str(&manifest).unwrap();
+    let mut pod: Pod = serde_json::from_value(value).unwrap();
+    crate::defaults::pod(&mut pod);
+    let said = said(&super::pod(&pod));
+    let said: Vec<&str> = said.iter().map(|line| line.strip_prefix("spec.").unwrap_or(line)).collect();
+    assert_eq!(said, expected, "of {yaml}");
+}
+
+/// Validates a Pod with one container of these fields; `spec.containers[0].` is left out of what is expected.
+#[track_caller]
+fn container(fields: &str, expected: &[&str]) {
+    let expected: Vec<String> = expected.iter().map(|line| format!("containers[0].{line}")).collect();
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    let volumes = "volumes: [{name: data, emptyDir: {}}, {name: host, hostPath: {path: /tmp}}]";
+    spec(&format!("{{{volumes}, containers: [{{name: c, image: i, {fields}}}]}}"), &expected);
+}
+
+/// Validates a Pod with one volume `v` of this source; `spec.volumes[0].` is left out of what is expected.
+#[track_caller]
+fn volume(source: &str, expected: &[&str]) {
+    let expected: Vec<String> = expected.iter().map(|line| format!("volumes[0].{line}")).collect();
+    let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+    spec(&format!("{{volumes: [{{name: v, {source}}}], containers: [{{name: c, image: i}}]}}"), &expected);
+}
+
+/// Validates a Pod with these fields beside a container; `spec.` is left out of what is expected.
+#[track_caller]
+fn fields(fields: &str, expected: &[&str]) {
+    spec(&format!("{{containers: [{{name: c, image: i}}], {fields}}}"), expected);
+}
