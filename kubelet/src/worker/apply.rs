@@ -92,6 +92,11 @@ impl Job {
         self.tools.facts.borrow().clone()
     }
 
+    pub fn warn_pod(&self, reason: &'static str, message: impl Into<String>) {
+        let about = About::pod(&self.assignment.pod.pod);
+        self.tools.outbox.note(about, Severity::Warning, reason, message);
+    }
+
     pub fn wanted_volumes<'a>(&'a self, facts: &'a Facts) -> volumes::Wanted<'a> {
         volumes::Wanted {
             uid: &self.uid,
@@ -120,12 +125,20 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
     }
 }
 
+/// Makes what is not there yet and brings the rest up to date.
 async fn mount_volumes(job: &Job) -> Result<(), Fault> {
     let facts = job.facts();
-    let notes = job.tools.volumes.mount(&job.wanted_volumes(&facts)).await.map_err(volume_fault)?;
+    let wanted = job.wanted_volumes(&facts);
+    let notes = job.tools.volumes.mount(&wanted).await.map_err(volume_fault)?;
     for note in notes {
-        let about = About::pod(&job.assignment.pod.pod);
-        job.tools.outbox.note(about, Severity::Warning, note.reason, note.message);
+        job.warn_pod(note.reason, note.message);
+    }
+    let refreshed = job.tools.volumes.refresh(&wanted).await.map_err(volume_fault)?;
+    if !refreshed.changed.is_empty() {
+        tracing::info!(pod = %job.uid, volumes = refreshed.changed.join(","), "volumes have new content");
+    }
+    for kept in refreshed.kept {
+        job.warn_pod("FailedMount", format!("{kept}; the volume keeps what it had"));
     }
     Ok(())
 }

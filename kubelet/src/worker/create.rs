@@ -19,6 +19,9 @@ pub(super) async fn sandbox(job: &Job, attempt: u32) -> Result<(), Fault> {
     let mut wanted = spec::sandbox(&job.assignment.pod.pod, &facts, attempt, &tools.sandbox_image)
         .map_err(|e| Fault::lasting("ContainerCreating", e.reason, e.message))?;
     wanted.identity.hash.clone_from(&job.hashes.sandbox);
+    for note in spec::notes(&job.assignment.pod.pod, &facts) {
+        job.warn_pod(note.reason, note.message);
+    }
     let made = tools.runtime.create_sandbox(&wanted).await.map_err(sandbox_fault)?;
     tools.observer.put(Seen::Sandbox(wanted.identity, made));
     Ok(())
@@ -112,6 +115,7 @@ async fn describe(
         .termination_file(&job.uid, name, attempt)
         .await
         .map_err(|e| Fault::passing("CreateContainerError", "Failed", format!("Error: {e}")))?;
+    let profile = seccomp_profile(job, container).await?;
     let input = ContainerInput {
         pod,
         container,
@@ -123,13 +127,24 @@ async fn describe(
         attempt,
         back_off,
         termination_file: &termination_file,
-        seccomp: None,
+        seccomp: profile.as_deref(),
     };
     let mut wanted = spec::container(input).map_err(config_fault)?;
     if let Some(hash) = job.hashes.containers.get(name) {
         wanted.identity.hash.clone_from(hash);
     }
     Ok((wanted.identity.clone(), wanted))
+}
+
+/// The seccomp profile the container names, from `<root-dir>/seccomp`.
+async fn seccomp_profile(job: &Job, container: &Container) -> Result<Option<String>, Fault> {
+    let Some(file) = spec::seccomp_file(&job.assignment.pod.pod, container) else { return Ok(None) };
+    let path = job.tools.root_dir.join("seccomp").join(file);
+    let read = tokio::fs::read_to_string(&path).await;
+    read.map(Some).map_err(|error| {
+        let message = format!("Error: cannot read the seccomp profile {}: {error}", path.display());
+        Fault::lasting("CreateContainerConfigError", "Failed", message)
+    })
 }
 
 fn config_fault(error: ConfigError) -> Fault {

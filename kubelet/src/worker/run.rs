@@ -130,6 +130,8 @@ impl Worker {
         self.needs_address = needing.collect();
         self.history.revive(&self.hashes.all(), Timestamp::now());
         self.history.failures.clear();
+        // Also when they are there: an edit may have added one, and what they are filled from may have changed.
+        self.history.volumes_mounted = false;
         if self.assignment.ending.is_some() {
             self.abandon_beginnings();
         }
