@@ -1,5 +1,7 @@
 //! The door to containers: what the rest of the kubelet asks of an engine, and nothing more.
 
+#[cfg(any(test, feature = "fake"))]
+pub mod contract;
 pub mod docker;
 pub mod spec;
 
@@ -102,10 +104,10 @@ pub struct Credentials {
 }
 
 /// What ran in a container and how it ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExecOutput {
-    /// Exit code.
-    pub exit_code: i32,
+    /// Exit code; `None` when it had not ended in the time it was given.
+    pub exit_code: Option<i32>,
     /// Both streams, in order, cut at the caller's limit.
     pub output: Vec<u8>,
 }
@@ -230,7 +232,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// Changes cpu and memory of a running container.
     async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error>;
 
-    /// Runs a command to its end, at most so long, keeping the first `limit` bytes of output.
+    /// Runs a command to its end, keeping the first `limit` bytes of output. The time begins when the engine has
+    /// started it, so that a command which takes too long and an engine that does not answer are told apart.
     async fn exec(
         &self,
         id: &str,

@@ -7,6 +7,7 @@ use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig}
 use tokio::sync::OnceCell;
 
 use super::errors::{WORK, within};
+use super::pause::pause_image;
 use super::{Docker, create, lifecycle};
 use crate::runtime::{DoneWithout, Error, labels};
 
@@ -53,13 +54,12 @@ impl Abilities {
 
     /// Starts a process with a negative score, on the host's network because that is the cheapest.
     async fn ask(&self, docker: &Docker) -> Result<(), Error> {
-        let image = docker.pause.load(docker).await?;
         // The node's label alone makes it ours without making it a pod's.
         let labels = HashMap::from([(labels::NODE.to_owned(), docker.node.clone())]);
         let name = format!("k8s_probe_{}", docker.node);
         lifecycle::remove(docker, &name).await?;
         let body = ContainerCreateBody {
-            image: Some(image),
+            image: Some(pause_image().to_owned()),
             labels: Some(labels),
             host_config: Some(HostConfig {
                 network_mode: Some("host".to_owned()),

@@ -1,6 +1,7 @@
 //! Making sandboxes and containers, and finding the one that is there already.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, HealthConfig, HostConfig, HostConfigLogConfig,
@@ -9,6 +10,7 @@ use bollard::models::{
 use bollard::query_parameters::CreateContainerOptions;
 
 use super::errors::{WORK, is_gone, within};
+use super::pause::pause_image;
 use super::{Docker, Settings, lifecycle, look};
 use crate::observed;
 use crate::runtime::spec::{ContainerSpec, HostPort, Identity, Mount, Network, SandboxSpec, Security};
@@ -20,22 +22,17 @@ const SANDBOX_OOM_SCORE_ADJ: i64 = -998;
 /// cgroup v1 shares of a process that only waits: the least there is.
 const SANDBOX_CPU_SHARES: i64 = 2;
 
-/// How often a name that another container still bears is tried for: once for the one in the way, once more for
-/// one whose removal was under way.
-const TRIES: usize = 3;
+/// How long a name is tried for that the engine calls taken though no container bears it: one is being made under it
+/// (for a kubelet that was killed meanwhile) or removed.
+const NAME_SETTLES: Duration = Duration::from_secs(30);
+
+/// The engine tells nobody when such a name is settled; it takes it some tens of milliseconds.
+const NAME_LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(super) async fn sandbox(docker: &Docker, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
     let mut body = sandbox_body(&docker.node, spec);
     docker.abilities.adapt(docker, &mut body).await?;
-    let seen = match make(docker, &spec.identity, &body).await {
-        // Somebody removed the built-in image since it was last loaded.
-        Err(error) if is_gone(&error) && docker.pause.is(&spec.image) => {
-            docker.pause.load(docker).await?;
-            make(docker, &spec.identity, &body).await?
-        }
-        made => made?,
-    };
-    match seen {
+    match make(docker, &spec.identity, &body).await? {
         Seen::Sandbox(_, sandbox) => Ok(sandbox),
         Seen::Container(identity, _) => Err(mislabelled(&identity)),
     }
@@ -59,12 +56,11 @@ fn mislabelled(identity: &Identity) -> Error {
 /// made from the same, and makes room when not.
 async fn make(docker: &Docker, identity: &Identity, body: &ContainerCreateBody) -> Result<Seen, Error> {
     let name = identity.engine_name();
-    let mut tries = 0;
+    let give_up = Instant::now() + NAME_SETTLES;
     loop {
-        tries += 1;
         let error = match create(docker, &name, body).await {
             Ok(id) => return look::look(docker, &id).await,
-            Err(error) if tries < TRIES && is_conflict(&error) => error,
+            Err(error) if is_conflict(&error) && Instant::now() < give_up => error,
             Err(error) => return Err(error),
         };
         match look::inspect(docker, &name).await {
@@ -73,7 +69,7 @@ async fn make(docker: &Docker, identity: &Identity, body: &ContainerCreateBody) 
                 Some(false) => lifecycle::remove(docker, &name).await?,
                 None => return Err(error),
             },
-            Err(gone) if is_gone(&gone) => {}
+            Err(gone) if is_gone(&gone) => tokio::time::sleep(NAME_LOOK_AGAIN).await,
             Err(error) => return Err(error),
         }
     }
@@ -93,8 +89,19 @@ fn is_conflict(error: &Error) -> bool {
     matches!(error, Error::Refused { message, .. } if message.contains("is already in use by container"))
 }
 
-/// One create, for the id.
+/// One create, for the id. The built-in image is given to the engine when that lacks it, because it is new there or
+/// somebody removed it.
 pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
+    match create_once(docker, name, body).await {
+        Err(error) if is_gone(&error) && body.image.as_deref() == Some(pause_image()) => {
+            docker.pause.load(docker).await?;
+            create_once(docker, name, body).await
+        }
+        made => made,
+    }
+}
+
+async fn create_once(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
     let options = CreateContainerOptions { name: Some(name.to_owned()), ..CreateContainerOptions::default() };
     let request = docker.client().await?.create_container(Some(options), body.clone());
     within(WORK, "create the container", name, request).await.map(|made| made.id)
@@ -116,6 +123,7 @@ fn sandbox_body(node: &str, spec: &SandboxSpec) -> ContainerCreateBody {
                 Network::Host => "host".to_owned(),
                 Network::Pod => "bridge".to_owned(),
             }),
+            uts_mode: uts(spec.network == Network::Host),
             ipc_mode: Some(if spec.host_ipc { "host" } else { "shareable" }.to_owned()),
             pid_mode: spec.host_pid.then(|| "host".to_owned()),
             port_bindings: filled(bindings),
@@ -161,10 +169,9 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
         // Health is the pod's business: an image's own check would run beside the pod's probes.
         healthcheck: Some(HealthConfig { test: Some(vec!["NONE".to_owned()]), ..HealthConfig::default() }),
         host_config: Some(HostConfig {
-            network_mode: Some(match spec.network {
-                Network::Host => "host".to_owned(),
-                Network::Pod => sandbox.clone(),
-            }),
+            // On the host's network too, where the sandbox still has the pod's /etc/hosts and resolv.conf.
+            network_mode: Some(sandbox.clone()),
+            uts_mode: uts(spec.network == Network::Host),
             ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox.clone() }),
             pid_mode: match (spec.host_pid, spec.share_process_namespace) {
                 (true, _) => Some("host".to_owned()),
@@ -194,6 +201,11 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
         }),
         ..ContainerCreateBody::default()
     }
+}
+
+/// Whose host name: with the host's network the host's own, as it changes.
+fn uts(host: bool) -> Option<String> {
+    host.then(|| "host".to_owned())
 }
 
 fn container_labels(spec: &ContainerSpec) -> Labels {

@@ -10,7 +10,7 @@ use bollard::query_parameters::ResizeExecOptions;
 use futures_util::TryStreamExt;
 use tokio::io::{AsyncWrite, WriteHalf};
 
-use super::errors::{ASK, WORK, late, within};
+use super::errors::{ASK, WORK, within};
 use super::{Docker, look, stream};
 use crate::runtime::{Error, ExecOutput, ExecRequest, ExecSession};
 
@@ -21,20 +21,19 @@ pub(super) async fn run(
     at_most: Duration,
     limit: usize,
 ) -> Result<ExecOutput, Error> {
-    const OPERATION: &str = "run the command";
     let request = ExecRequest { command: command.to_vec(), stdin: false, tty: false };
+    let mut session = start(docker, id, &request).await?;
+    let mut output = Vec::new();
     let run = async {
-        let mut session = start(docker, id, &request).await?;
-        let mut output = Vec::new();
         while let Some((_, piece)) = session.output.try_next().await? {
             let room = limit.saturating_sub(output.len());
             output.extend_from_slice(&piece[..piece.len().min(room)]);
         }
         // The streams end with the process, whose code the engine learns a moment later.
-        let code = ended(docker, &session.id).await?;
-        Ok(ExecOutput { exit_code: code, output })
+        ended(docker, &session.id).await
     };
-    tokio::time::timeout(at_most, run).await.unwrap_or_else(|_| Err(late(OPERATION, at_most)))
+    let exit_code = tokio::time::timeout(at_most, run).await.ok().transpose()?;
+    Ok(ExecOutput { exit_code, output })
 }
 
 async fn ended(docker: &Docker, session: &str) -> Result<i32, Error> {

@@ -158,7 +158,11 @@ fn state(found: ContainerState, created_at: Timestamp) -> State {
             oom_killed: found.oom_killed.unwrap_or_default(),
             error: error.filter(|error| !error.is_empty()).map(|error| super::errors::clean(&error)),
             started_at,
-            finished_at: time(found.finished_at.as_deref()).unwrap_or(created_at),
+            // The engine notes the start when runc has returned: a quick process has ended before.
+            finished_at: time(found.finished_at.as_deref())
+                .or(started_at)
+                .unwrap_or(created_at)
+                .max(started_at.unwrap_or(created_at)),
         })
     };
     let code = found.exit_code.unwrap_or_default();

@@ -37,25 +37,19 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    /// Whether an image is the built-in one.
-    pub(super) fn is(&self, image: &str) -> bool {
-        image == pause_image()
-    }
-
-    /// Gives the image to the engine unless it is there, and returns its name.
-    pub(super) async fn load(&self, docker: &Docker) -> Result<String, Error> {
+    /// Gives the image to the engine unless it is there.
+    pub(super) async fn load(&self, docker: &Docker) -> Result<(), Error> {
         let _one_at_a_time = self.loading.lock().await;
         let name = pause_image();
         let client = docker.client().await?;
         match within(ASK, "inspect the image", name, client.inspect_image(name)).await {
-            Ok(_) => return Ok(name.to_owned()),
+            Ok(_) => return Ok(()),
             Err(Error::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
         let options = bollard::query_parameters::ImportImageOptions { quiet: true, ..Default::default() };
         let progress = client.import_image(options, bollard::body_full(ARCHIVE.tar.clone()), None);
-        within(WORK, "load the sandbox image", name, progress.try_for_each(|_| async { Ok(()) })).await?;
-        Ok(name.to_owned())
+        within(WORK, "load the sandbox image", name, progress.try_for_each(|_| async { Ok(()) })).await
     }
 }
 

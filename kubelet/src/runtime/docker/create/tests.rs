@@ -72,8 +72,8 @@ fn namespaces_are_shared_as_asked() {
     assert_eq!(host(&shared).pid_mode.as_deref(), Some("container:box"));
     let hosts = ContainerSpec { host_pid: true, host_ipc: true, network: Network::Host, ..container_spec() };
     let hosts = host(&hosts);
-    let modes = [hosts.pid_mode, hosts.ipc_mode, hosts.network_mode].map(Option::unwrap);
-    assert_eq!(modes, ["host", "host", "host"]);
+    let modes = [hosts.pid_mode, hosts.ipc_mode, hosts.uts_mode, hosts.network_mode].map(Option::unwrap);
+    assert_eq!(modes, ["host", "host", "host", "container:box"]);
 }
 
 #[test]

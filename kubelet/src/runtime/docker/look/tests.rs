@@ -107,6 +107,16 @@ fn an_exit_keeps_its_code_times_and_reason() {
 }
 
 #[test]
+fn a_process_that_ended_before_docker_noted_its_start_ends_when_it_started() {
+    let quick = json!({
+        "Status": "exited", "ExitCode": 0,
+        "StartedAt": "2026-11-21T10:00:01.02Z", "FinishedAt": "2026-11-21T10:00:01.01Z",
+    });
+    let State::Exited(exit) = state_of(quick) else { panic!("not exited") };
+    assert_eq!(exit.started_at, Some(exit.finished_at));
+}
+
+#[test]
 fn a_paused_container_runs() {
     let paused = json!({ "Status": "paused", "StartedAt": "2026-11-21T10:00:01Z", "Pid": 7 });
     assert!(state_of(paused).is_running());
