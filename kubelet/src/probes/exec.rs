@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{EnvVar, ExecAction};
-use tokio::time::Instant;
 
 use super::check::Outcome;
 use crate::runtime::Runtime;
@@ -30,16 +29,17 @@ pub(super) async fn run(
     command: &[String],
     timeout: Duration,
 ) -> Outcome {
-    let asked_at = Instant::now();
     let exec = runtime.exec(container_id, command, timeout, OUTPUT_LIMIT);
     match tokio::time::timeout(timeout + ENGINE_SLACK, exec).await {
-        Ok(Ok(done)) if done.exit_code == 0 => Outcome::Success,
-        Ok(Ok(done)) => Outcome::Failure(said(done.exit_code, &done.output)),
-        Ok(Err(_)) if asked_at.elapsed() >= timeout => Outcome::Failure(format!(
-            "command timed out: {:?} timed out after {}s",
-            command.join(" "),
-            timeout.as_secs()
-        )),
+        Ok(Ok(done)) => match done.exit_code {
+            Some(0) => Outcome::Success,
+            Some(code) => Outcome::Failure(said(code, &done.output)),
+            None => Outcome::Failure(format!(
+                "command timed out: {:?} timed out after {}s",
+                command.join(" "),
+                timeout.as_secs()
+            )),
+        },
         Ok(Err(error)) => Outcome::Unknown(error.to_string()),
         Err(_) => Outcome::Unknown(format!(
             "the container engine did not answer within {}s; look at its log",

@@ -276,3 +276,21 @@ async fn a_terminal_shows_what_is_written_before_the_line_ends() {
     };
     bench("terminal").await.run(test).await;
 }
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_leaves_nothing_behind() {
+    let test = |bench: Bench| async move {
+        let app = bench.running("late", "sleep 1000").await;
+        let run = async |script: &str, at_most| {
+            let command = ["sh", "-c", script].map(str::to_owned);
+            let done = bench.runtime.exec(&app.id, &command, at_most, 1024).await.unwrap();
+            (done.exit_code, String::from_utf8(done.output).unwrap())
+        };
+        assert_eq!(run("exec sleep 2345", Duration::from_millis(200)).await.0, None);
+        let script =
+            "for i in $(seq 500); do pgrep -f 'sleep 2345$' >/dev/null || break; sleep 0.01; done; ps";
+        let (_, processes) = run(script, Duration::from_secs(60)).await;
+        assert!(!processes.contains("sleep 2345\n"), "{processes}");
+    };
+    bench("late").await.run(test).await;
+}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bollard::exec::CreateExecOptions;
 use bollard::query_parameters::ResizeExecOptions;
 use futures_util::TryStreamExt;
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncWrite, WriteHalf};
 
 use super::errors::{ASK, WORK, within};
@@ -33,7 +34,27 @@ pub(super) async fn run(
         ended(docker, &session.id).await
     };
     let exit_code = tokio::time::timeout(at_most, run).await.ok().transpose()?;
+    if exit_code.is_none() {
+        kill(docker, id, &session.id).await;
+    }
     Ok(ExecOutput { exit_code, output })
+}
+
+/// Ends a command that took too long. Docker cannot, so that a probe that hangs would leave a process behind each
+/// time; on the engine's own machine we can.
+async fn kill(docker: &Docker, container: &str, session: &str) {
+    let Ok(client) = docker.client().await else { return };
+    let inspect = within(ASK, "inspect the command", session, client.inspect_exec(session)).await;
+    let Some(pid) = inspect.ok().and_then(|found| i32::try_from(found.pid?).ok()).and_then(Pid::from_raw)
+    else {
+        return;
+    };
+    // The number means this process only where it is in the container's cgroup: else the engine is on another
+    // machine or sees other numbers than we do.
+    let cgroup = tokio::fs::read_to_string(format!("/proc/{}/cgroup", pid.as_raw_nonzero())).await;
+    if cgroup.is_ok_and(|cgroup| cgroup.contains(container)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
 }
 
 async fn ended(docker: &Docker, session: &str) -> Result<i32, Error> {
