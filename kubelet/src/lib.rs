@@ -5,6 +5,7 @@
 pub mod cli;
 pub mod desired;
 pub mod images;
+pub mod metrics;
 pub mod node;
 pub mod observe;
 pub mod observed;

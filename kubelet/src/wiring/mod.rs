@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use crate::desired::Desired;
 use crate::images::Images;
+use crate::metrics::Metrics;
 use crate::node;
 use crate::observe::{Engine, Observer};
 use crate::options::Options;
@@ -45,7 +46,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
-        images: Arc::new(Images::new(runtime)),
+        images: Arc::new(Images::new(runtime.clone())),
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -69,9 +70,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         });
     }
     tokio::spawn(until_told(stop));
-    server::serve_socket(&root_dir, &Context { board, health }, stopped)
-        .await
-        .context("cannot serve the node's API")
+    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+    let configuration = Arc::new(options.kubelet_configuration());
+    let context = Context { board, runtime, health, metrics, configuration };
+    server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
 }
 
 /// Waits for SIGTERM or SIGINT.
