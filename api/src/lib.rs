@@ -12,6 +12,7 @@ pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
+pub mod table;
 pub mod validate;
 
 pub use decode::{Decoded, decode};
