@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::desired::Desired;
 use crate::images::Images;
 use crate::metrics::Metrics;
@@ -42,11 +43,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Arc::new(Docker::connect(&options.docker_endpoint, &options.node_name, settings)?);
     let observer = Observer::new(runtime.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
-    let facts = follow_engine(&options, runtime.clone(), observer.clone());
+    let is_local = options.docker_endpoint.starts_with("unix:");
+    let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
+    let facts = follow_engine(&options, cgroups.is_some(), runtime.clone(), observer.clone());
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
         images: Arc::new(Images::new(runtime.clone())),
+        cgroups,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -94,6 +98,7 @@ async fn until_told(stop: watch::Sender<bool>) {
 /// Facts of the node, asked of the engine anew whenever it comes back.
 fn follow_engine(
     options: &Options,
+    has_cgroups: bool,
     runtime: Arc<dyn Runtime>,
     observer: Arc<Observer>,
 ) -> watch::Receiver<Arc<Facts>> {
@@ -104,7 +109,7 @@ fn follow_engine(
         while engine.wait_for(|engine| *engine == Engine::Up).await.is_ok() {
             match runtime.info().await {
                 Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, &info));
+                    facts.send_replace(node::with_engine(&own, &info, has_cgroups));
                 }
                 Err(error) => tracing::warn!(%error, "the engine did not say what it is"),
             }

@@ -29,6 +29,7 @@ const ROOMS: &[Room] = &[
         never: PURE,
     },
     Room { name: "sources", may: &["observed", "desired", "report"], never: ENGINE },
+    Room { name: "cgroups", may: &["observed", "runtime::spec"], never: ENGINE },
     Room { name: "runtime", may: &["observed", "metrics"], never: &[] },
     Room { name: "observe", may: &["observed", "runtime", "metrics"], never: ENGINE },
     Room { name: "probes", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
@@ -38,14 +39,14 @@ const ROOMS: &[Room] = &[
     Room {
         name: "worker",
         may: &[
-            "observed", "desired", "plan", "spec", "runtime", "volumes", "images", "probes", "network",
-            "report", "metrics",
+            "observed", "observe", "desired", "plan", "spec", "runtime", "cgroups", "volumes", "images",
+            "probes", "network", "report", "metrics",
         ],
         never: ENGINE,
     },
     Room {
         name: "node",
-        may: &["observed", "runtime", "images", "report", "options", "metrics"],
+        may: &["observed", "spec", "runtime", "images", "report", "options", "metrics"],
         never: ENGINE,
     },
     Room { name: "status", may: &["observed", "report", "metrics"], never: ENGINE },
@@ -56,8 +57,8 @@ const ROOMS: &[Room] = &[
         name: "wiring",
         may: &[
             "observed", "options", "metrics", "report", "desired", "plan", "spec", "sources", "runtime",
-            "observe", "probes", "volumes", "images", "network", "worker", "node", "status", "server",
-            "identity",
+            "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node", "status",
+            "server", "identity",
         ],
         never: ENGINE,
     },
