@@ -4,6 +4,7 @@ pub mod decode;
 pub mod defaults;
 pub mod expand;
 pub mod fault;
+pub mod legacy;
 pub mod object;
 pub mod path;
 pub mod problem;
