@@ -49,7 +49,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
-        images: Arc::new(Images::new(runtime.clone())),
+        images: Arc::new(Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir)),
         cgroups,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),

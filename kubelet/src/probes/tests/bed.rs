@@ -159,7 +159,7 @@ impl Runtime for Engine {
         &self,
         name: &str,
         credentials: Option<&Credentials>,
-    ) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
         unreachable!("probes only run commands")
     }
 
