@@ -9,10 +9,20 @@ use super::{WEB, check};
 /// No manifest of at most 10 MiB may take more of a processor, in a debug build.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Most memory that decoding any manifest may need, the manifest itself included.
+const MEMORY_KIB: u64 = 384 << 10;
+
 /// Time that this thread has spent on a processor: a busy machine makes no test fail.
 fn cpu_time() -> Duration {
     let status = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(status.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// The most memory that this process has held, in KiB.
+fn memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 fn hostile(manifest: &str) -> Vec<String> {
@@ -20,6 +30,7 @@ fn hostile(manifest: &str) -> Vec<String> {
     let decoded = decode(manifest.as_bytes());
     let took = cpu_time() - start;
     assert!(took < PATIENCE, "took {took:?}");
+    assert!(memory_kib() < MEMORY_KIB, "{} KiB", memory_kib());
     decoded.problems.iter().map(ToString::to_string).collect()
 }
 
@@ -160,4 +171,27 @@ fn thousands_of_wrong_fields() {
     let mut text = String::from("apiVersion: v1\nkind: List\nitems:\n");
     text.push_str(&"- {apiVersion: v1, kind: ConfigMap, metadata: {name: a, nam: b}}\n".repeat(3_000));
     assert!(hostile(&text).len() <= MAX_PROBLEMS + 1);
+}
+
+#[test]
+fn a_full_manifest_is_fine() {
+    let value = "x".repeat(1000);
+    let mut text = String::new();
+    for map in 0..10 {
+        text.push_str(&format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{map}}}\ndata:\n"));
+        for key in 0..1000 {
+            text.push_str(&format!("  key{key}: {value}\n"));
+        }
+    }
+    assert_eq!(hostile(&text), [] as [String; 0]);
+    assert_eq!(decode(text.as_bytes()).objects.len(), 10);
+}
+
+#[test]
+fn ten_mebibytes_of_small_values() {
+    let number = "0,".repeat(MAX_MANIFEST_BYTES / 2 - 10);
+    let much = "the manifest holds more than 500000 values; split it into several files";
+    assert!(hostile(&format!("{{\"a\": [{number}0]}}"))[0].ends_with(much));
+    assert!(hostile(&format!("a: [{number}0]")).len() == 1);
+    assert!(hostile(&"a,".repeat(MAX_MANIFEST_BYTES / 2)).len() == 1);
 }
