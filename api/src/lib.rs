@@ -4,7 +4,6 @@ pub mod decode;
 pub mod defaults;
 pub mod expand;
 pub mod fault;
-pub mod legacy;
 pub mod object;
 pub mod path;
 pub mod problem;
@@ -13,7 +12,6 @@ pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
-pub mod table;
 pub mod validate;
 
 pub use decode::{Decoded, decode};

@@ -78,11 +78,9 @@ fn value(value: Value, source: &Source<'_>, outcome: &mut Outcome) {
     }
     if reports.iter().any(|report| !report.faults.is_empty()) {
         let located = source.located();
-        let placed = reports.into_iter().flat_map(|report| report.place(source, located.as_ref()));
-        let mut problems: Vec<Problem> = placed.collect();
-        // Findings about shape and meaning of several objects read best from top to bottom.
-        problems.sort_by_key(|problem| (problem.line, problem.column));
-        problems.into_iter().for_each(|problem| outcome.problem(problem));
+        for report in reports {
+            report.place(source, located.as_ref(), outcome);
+        }
     }
 }
 
@@ -93,9 +91,8 @@ struct Report {
 }
 
 impl Report {
-    fn place(self, source: &Source<'_>, located: Option<&Located>) -> Vec<Problem> {
+    fn place(self, source: &Source<'_>, located: Option<&Located>, outcome: &mut Outcome) {
         let secret = self.name.as_ref().is_some_and(|name| name.kind == "Secret");
-        let mut problems = Vec::with_capacity(self.faults.len());
         for fault in self.faults {
             let at =
                 located.map_or(Position::START, |root| root.find(fault.path.steps(), fault.aim == Aim::Name));
@@ -103,7 +100,7 @@ impl Report {
                 Aim::Unquoted if !secret => quoted(source.chunk.text, at).unwrap_or(fault.remedy),
                 Aim::Unquoted | Aim::Value | Aim::Name => fault.remedy,
             };
-            problems.push(Problem {
+            outcome.problem(Problem {
                 line: at.line.saturating_add(source.chunk.lines_before),
                 column: at.column,
                 path: fault.path.to_string(),
@@ -112,7 +109,6 @@ impl Report {
                 object: self.name.clone(),
             });
         }
-        problems
     }
 }
 

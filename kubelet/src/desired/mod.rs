@@ -1,11 +1,19 @@
 //! What should run here: the pure merge of what every source wants.
 
+mod merge;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use api::problem::ObjectName;
 use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 
+pub use self::merge::Merge;
+pub use self::snapshot::{Found, FoundProblem, Held, Snapshot};
 use crate::observed::PodUid;
 
 /// Where a pod comes from; the value of the annotation `kubernetes.io/config.source`.
@@ -58,14 +66,36 @@ pub enum Completeness {
 pub struct Desired {
     /// The pods.
     pub pods: BTreeMap<PodUid, Arc<DesiredPod>>,
+    /// The pods by precedence: what comes first wins where two want one thing.
+    pub order: Vec<PodUid>,
     /// ConfigMaps and Secrets they may refer to.
     pub references: Arc<References>,
+    /// Where each of these objects comes from; pods by the name they bear here.
+    pub owners: BTreeMap<ObjectName, Owner>,
+    /// What is wrong, by source and place.
+    pub problems: Vec<FoundProblem>,
     /// Whether that is all.
     pub completeness: Completeness,
 }
 
+/// Who may change an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The source.
+    pub source: SourceKind,
+    /// The file or URL.
+    pub origin: Arc<str>,
+}
+
 impl Default for Desired {
     fn default() -> Self {
-        Self { pods: BTreeMap::new(), references: Arc::default(), completeness: Completeness::Incomplete }
+        Self {
+            pods: BTreeMap::new(),
+            order: Vec::new(),
+            references: Arc::default(),
+            owners: BTreeMap::new(),
+            problems: Vec::new(),
+            completeness: Completeness::Incomplete,
+        }
     }
 }

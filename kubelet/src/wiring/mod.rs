@@ -1,15 +1,15 @@
 //! Creates the rooms, their channels and their tasks; decides nothing about pods.
 
+mod dispatch;
+
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cgroups::Cgroups;
 use crate::desired::Desired;
 use crate::images::Images;
-use crate::metrics::Metrics;
 use crate::node;
 use crate::observe::{Engine, Observer};
 use crate::options::Options;
@@ -18,7 +18,6 @@ use crate::report::Outbox;
 use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::server::{self, Context, Health, RootDir};
-use crate::sources;
 use crate::spec::Facts;
 use crate::status::Board;
 use crate::volumes::Volumes;
@@ -43,14 +42,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Arc::new(Docker::connect(&options.docker_endpoint, &options.node_name, settings)?);
     let observer = Observer::new(runtime.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
-    let is_local = options.docker_endpoint.starts_with("unix:");
-    let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
-    let facts = follow_engine(&options, cgroups.is_some(), runtime.clone(), observer.clone());
+    let facts = follow_engine(&options, runtime.clone(), observer.clone());
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
-        images: Arc::new(Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir)),
-        cgroups,
+        images: Arc::new(Images::new(runtime)),
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -58,13 +54,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         root_dir: options.root_dir.clone(),
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
     };
-    tokio::spawn(board.clone().drain(outbox));
+    tokio::spawn(board.clone().drain(outbox.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools)).run(wanted));
-    if let Some(path) = options.pod_manifest_path.clone() {
-        let (node, every) = (options.node_name.clone(), options.file_check_frequency);
-        tokio::spawn(async move { sources::follow(&path, &node, every, desired).await });
-    }
+    dispatch::follow(&options, outbox, desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
         tokio::spawn(async move {
@@ -74,10 +67,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         });
     }
     tokio::spawn(until_told(stop));
-    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
-    let configuration = Arc::new(options.kubelet_configuration());
-    let context = Context { board, runtime, health, metrics, configuration };
-    server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
+    server::serve_socket(&root_dir, &Context { board, health }, stopped)
+        .await
+        .context("cannot serve the node's API")
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -98,7 +90,6 @@ async fn until_told(stop: watch::Sender<bool>) {
 /// Facts of the node, asked of the engine anew whenever it comes back.
 fn follow_engine(
     options: &Options,
-    has_cgroups: bool,
     runtime: Arc<dyn Runtime>,
     observer: Arc<Observer>,
 ) -> watch::Receiver<Arc<Facts>> {
@@ -109,7 +100,7 @@ fn follow_engine(
         while engine.wait_for(|engine| *engine == Engine::Up).await.is_ok() {
             match runtime.info().await {
                 Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, &info, has_cgroups));
+                    facts.send_replace(node::with_engine(&own, &info));
                 }
                 Err(error) => tracing::warn!(%error, "the engine did not say what it is"),
             }

@@ -1,0 +1,137 @@
+//! Merging as tables.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use api::problem::ObjectName;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use super::{Completeness, Desired, Found, Held, Merge, Snapshot, SourceKind};
+
+fn metadata(name: &str, uid: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: Some("default".to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// `origin name uid` is a pod, `origin name` a ConfigMap.
+fn found(text: &str) -> Found {
+    let words: Vec<&str> = text.split(' ').collect();
+    let object = match words[..] {
+        [_, name, uid] => {
+            let pod = Pod { metadata: metadata(&format!("{name}-n"), uid), ..Pod::default() };
+            Held::Pod(Arc::new(pod))
+        }
+        [_, name] => {
+            Held::ConfigMap(Arc::new(ConfigMap { metadata: metadata(name, ""), ..ConfigMap::default() }))
+        }
+        _ => panic!("{text}"),
+    };
+    let name = ObjectName {
+        kind: object.kind().to_owned(),
+        namespace: "default".to_owned(),
+        name: words[1].to_owned(),
+    };
+    Found { name: Arc::new(name), object, origin: Arc::from(words[0]) }
+}
+
+fn snapshot(source: SourceKind, objects: &[&str]) -> Arc<Snapshot> {
+    let objects = objects.iter().map(|text| found(text)).collect();
+    Arc::new(Snapshot { source, objects, problems: Vec::new(), completeness: Completeness::Complete })
+}
+
+/// What is in force, in order, with its place; then the problems.
+fn shown(desired: &Desired) -> (String, Vec<String>) {
+    let owner = |kind: &str, name: &str| {
+        let key =
+            ObjectName { kind: kind.to_owned(), namespace: "default".to_owned(), name: name.to_owned() };
+        desired.owners[&key].origin.clone()
+    };
+    let pods = desired.order.iter().map(|uid| {
+        let name = desired.pods[uid].pod.metadata.name.as_deref().unwrap();
+        format!("{name}@{}", owner("Pod", name))
+    });
+    let maps =
+        desired.references.config_maps.keys().map(|(_, name)| format!("{name}@{}", owner("ConfigMap", name)));
+    let problems = desired.problems.iter().map(ToString::to_string).collect();
+    (pods.chain(maps).collect::<Vec<_>>().join(" "), problems)
+}
+
+#[test]
+fn of_two_with_one_name_the_first_wins_and_the_second_is_told() {
+    let mut merge = Merge::new([SourceKind::File]);
+    let now =
+        merge.put(snapshot(SourceKind::File, &["a.yaml web 1", "b.yaml web 1", "b.yaml db 2", "c.yaml db"]));
+    let (objects, problems) = shown(&now);
+    assert_eq!(objects, "web-n@a.yaml db-n@b.yaml db@c.yaml");
+    let expected = "b.yaml: metadata.name: Pod default/web stands in a.yaml already; rename or remove one of them; \
+                    the one in a.yaml counts";
+    assert_eq!(problems, [expected]);
+
+    let now = merge.put(snapshot(SourceKind::File, &["b.yaml web 1"]));
+    assert_eq!(shown(&now), ("web-n@b.yaml".to_owned(), vec![]));
+}
+
+#[test]
+fn of_two_sources_the_file_wins_whoever_spoke_first() {
+    let file = snapshot(SourceKind::File, &["/a.yaml web 1", "/a.yaml conf"]);
+    let url = snapshot(SourceKind::Http, &["http://x web 2", "http://x conf", "http://x more"]);
+    for order in [[&file, &url], [&url, &file]] {
+        let mut merge = Merge::new([SourceKind::File, SourceKind::Http]);
+        for snapshot in order {
+            merge.put(snapshot.clone());
+        }
+        let (objects, problems) = shown(merge.desired());
+        assert_eq!(objects, "web-n@/a.yaml conf@/a.yaml more@http://x");
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+}
+
+#[test]
+fn of_two_with_one_uid_the_first_wins() {
+    let mut merge = Merge::new([SourceKind::File]);
+    let now = merge.put(snapshot(SourceKind::File, &["a.yaml web 1", "b.yaml db 1"]));
+    let (objects, problems) = shown(&now);
+    assert_eq!(objects, "web-n@a.yaml");
+    let expected =
+        "b.yaml: metadata.uid: the pod web-n has the UID 1 already; leave metadata.uid out of one of them";
+    assert_eq!(problems, [expected]);
+}
+
+#[test]
+fn it_is_complete_once_every_source_has_been_read() {
+    let completeness = |merge: &Merge| merge.desired().completeness;
+    assert_eq!(completeness(&Merge::new([])), Completeness::Complete);
+    let mut merge = Merge::new([SourceKind::File, SourceKind::Http]);
+    assert_eq!(completeness(&merge), Completeness::Incomplete);
+    merge.put(snapshot(SourceKind::File, &["a web 1"]));
+    assert_eq!(completeness(&merge), Completeness::Incomplete);
+    assert_eq!(merge.desired().pods.len(), 1, "what is known may start");
+    let url = snapshot(SourceKind::Http, &["u db 2"]);
+    merge.put(Arc::new(Snapshot { completeness: Completeness::Incomplete, ..(*url).clone() }));
+    assert_eq!(completeness(&merge), Completeness::Incomplete);
+    merge.put(url);
+    assert_eq!(completeness(&merge), Completeness::Complete);
+}
+
+#[test]
+fn what_does_not_change_is_the_very_same() {
+    let mut merge = Merge::new([SourceKind::File]);
+    let first = snapshot(SourceKind::File, &["a web 1", "a db 2", "a conf"]);
+    let before = merge.put(first.clone());
+    assert!(Arc::ptr_eq(&before, &merge.put(first.clone())), "all of it");
+
+    let mut objects = first.objects.clone();
+    objects[1] = found("a db 2");
+    let after = merge.put(Arc::new(Snapshot { objects, ..(*first).clone() }));
+    let same = |uid: &str| {
+        let uid = crate::observed::PodUid::new(uid);
+        Arc::ptr_eq(&before.pods[&uid], &after.pods[&uid])
+    };
+    assert!(same("1") && !same("2"));
+    assert!(Arc::ptr_eq(&before.references, &after.references));
+}

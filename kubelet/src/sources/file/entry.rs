@@ -1,0 +1,121 @@
+//! One manifest file: whether it has changed, and its bytes, whatever kind of thing bears its name.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use api::decode::MAX_MANIFEST_BYTES;
+use api::problem::Problem;
+use rustix::fs::OFlags;
+
+use crate::sources::identity::problem;
+
+/// What changes when a file does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size_bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// True for a file without anything in it.
+    pub fn is_empty(&self) -> bool {
+        self.size_bytes == 0
+    }
+}
+
+/// What bears the name of a manifest.
+pub(super) enum Entry {
+    /// Nothing, or a link that leads nowhere.
+    Absent,
+    /// A file.
+    File(Stamp),
+    /// Something that is not read.
+    Refused(Problem),
+}
+
+/// Looks, without opening: to open a device may do something to it.
+pub(super) fn look(path: &Path) -> Entry {
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Entry::File(Stamp::of(&metadata)),
+        Ok(metadata) => Entry::Refused(Problem {
+            what: format!("this is a {}, not a file", kind(&metadata)),
+            remedy: "put a file there, or give it a name that is not a manifest's".to_owned(),
+            ..problem()
+        }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Entry::Absent,
+        Err(error) => Entry::Refused(unreadable(&error)),
+    }
+}
+
+/// Reads the file as it is now; `None` when it is gone.
+pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
+    match open_and_read(path) {
+        Ok(Ok(read)) => Some(Ok(read)),
+        Ok(Err(problem)) => Some(Err(problem)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => Some(Err(unreadable(&error))),
+    }
+}
+
+fn open_and_read(path: &Path) -> io::Result<Result<(Stamp, Vec<u8>), Problem>> {
+    // Were it a FIFO by now, opening it would wait for a writer.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC).bits();
+    let mut file: File = OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it stopped being a file"));
+    }
+    let stamp = Stamp::of(&metadata);
+    if metadata.len() > MAX_MANIFEST_BYTES as u64 {
+        return Ok(Err(too_long(metadata.len())));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize);
+    let limit = MAX_MANIFEST_BYTES as u64 + 1;
+    let read = file.by_ref().take(limit).read_to_end(&mut bytes)? as u64;
+    Ok(if read == limit { Err(too_long(read)) } else { Ok((stamp, bytes)) })
+}
+
+fn too_long(bytes: u64) -> Problem {
+    Problem {
+        what: format!("the file is {bytes} bytes long; {MAX_MANIFEST_BYTES} are the most that is read"),
+        remedy: "split it into several files".to_owned(),
+        ..problem()
+    }
+}
+
+/// What is told of a file or directory that cannot be read.
+pub(super) fn unreadable(error: &io::Error) -> Problem {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied => "let the user that runs the kubelet read it",
+        _ => "check the file and the disk it is on",
+    };
+    Problem { what: format!("it cannot be read: {error}"), remedy: remedy.to_owned(), ..problem() }
+}
+
+fn kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        "directory"
+    } else if kind.is_fifo() {
+        "named pipe"
+    } else if kind.is_socket() {
+        "socket"
+    } else {
+        "device"
+    }
+}

@@ -1,0 +1,164 @@
+//! A directory or file of manifests, read again whenever something there has changed.
+
+mod entry;
+mod links;
+mod notice;
+mod pending;
+mod scan;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use self::notice::Notice;
+use self::pending::Pending;
+use self::scan::{Scan, Scanner, Sights};
+use crate::desired::Snapshot;
+use crate::observed::Timestamp;
+
+/// Pause between looks while nothing tells of changes.
+const POLL: Duration = Duration::from_secs(1);
+/// Longest wait for a burst of changes to end.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What to read, and for whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// File or directory; need not be there yet.
+    pub path: PathBuf,
+    /// The node's name.
+    pub node: String,
+    /// Time between looks without an event, for file systems that send none.
+    pub every: Duration,
+    /// State on disk.
+    pub root_dir: PathBuf,
+}
+
+/// Sends a snapshot of the path at once and whenever it changes, until dropped or until nobody listens.
+pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
+    let mut eyes = Eyes::default();
+    let mut pending = Pending::default();
+    let mut scanner = None;
+    loop {
+        let Some(mut at_work) = scanner.take() else {
+            scanner = begin(&settings, &mut eyes).await;
+            continue;
+        };
+        let hints = pending.take(Instant::now());
+        let looked = blocking(move || {
+            let scan = Scanner::scan(&mut at_work, &hints, Timestamp::now());
+            (at_work, scan)
+        });
+        let Some((looked, Scan { snapshot, sights, unsaved })) = looked.await else { continue };
+        if let Some(snapshot) = snapshot
+            && snapshots.send(snapshot).await.is_err()
+        {
+            return;
+        }
+        scanner = if unsaved.is_empty() { Some(looked) } else { save(looked, unsaved).await };
+        if !eyes.open(&sights) {
+            eyes.wait(&mut pending, settings.every).await;
+        }
+    }
+}
+
+/// A scanner that begins with what is on disk, and everything it will look at under watch.
+async fn begin(settings: &Settings, eyes: &mut Eyes) -> Option<Scanner> {
+    let Settings { path, node, root_dir, .. } = settings.clone();
+    let begun = blocking(move || {
+        let mut scanner = Scanner::new(&path, &node, &root_dir);
+        let sights = scanner.survey();
+        (scanner, sights)
+    });
+    let (scanner, sights) = begun.await?;
+    eyes.open(&sights);
+    Some(scanner)
+}
+
+async fn save(scanner: Scanner, unsaved: Vec<PathBuf>) -> Option<Scanner> {
+    let saved = blocking(move || {
+        scanner.save(&unsaved);
+        scanner
+    });
+    saved.await
+}
+
+/// Does something where it may wait for a disk. `None` when it broke: what was read is lost then, but the last good
+/// manifests are on disk.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => Some(done),
+        Err(error) => {
+            tracing::error!(%error, "reading manifests failed; beginning anew");
+            sleep_until(Instant::now() + POLL).await;
+            None
+        }
+    }
+}
+
+/// How changes come to be known.
+#[derive(Default)]
+struct Eyes {
+    notice: Option<Notice>,
+    is_told: bool,
+}
+
+impl Eyes {
+    /// Watches these; true when something may have changed before it was watched.
+    fn open(&mut self, sights: &Sights) -> bool {
+        let mut open = || {
+            let notice = match &mut self.notice {
+                Some(notice) => notice,
+                none => none.insert(Notice::new()?),
+            };
+            notice.watch(sights)
+        };
+        match open() {
+            Ok(is_news) => {
+                self.is_told = false;
+                is_news
+            }
+            Err(error) => {
+                self.notice = None;
+                if !std::mem::replace(&mut self.is_told, true) {
+                    let remedy = "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches";
+                    tracing::warn!(%error, "cannot watch for changes, looking every second instead; {remedy}");
+                }
+                false
+            }
+        }
+    }
+
+    /// Waits until there is something to look at again.
+    async fn wait(&mut self, pending: &mut Pending, every: Duration) {
+        let Some(notice) = &mut self.notice else {
+            return sleep_until(Instant::now() + POLL.min(every)).await;
+        };
+        let rescan = Instant::now() + every;
+        let mut until = rescan;
+        let mut first = None;
+        loop {
+            match timeout_at(until, notice.next()).await {
+                Err(_) => return,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "inotify failed; starting it again");
+                    self.notice = None;
+                    return;
+                }
+                Ok(Ok(events)) => {
+                    let now = Instant::now();
+                    let Some(quiet) = pending.note(events, now) else { continue };
+                    let last = *first.get_or_insert(now) + PATIENCE.max(quiet);
+                    let quiet = if until == rescan { now + quiet } else { until.max(now + quiet) };
+                    until = quiet.min(last);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Real directories, real events.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod bed;
+mod changes;
+mod links;
+mod restart;
+mod strange;

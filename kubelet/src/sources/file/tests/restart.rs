@@ -1,0 +1,84 @@
+//! What outlives the kubelet.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::bed::{Bed, broken, pod};
+use crate::desired::{Completeness, Held};
+use crate::sources::identity::SEEN;
+
+#[tokio::test]
+async fn the_last_good_version_outlives_the_kubelet() {
+    let mut bed = Bed::start(|folder| {
+        let two = format!("{}---\n{}", pod("a", "1"), pod("b", "1"));
+        fs::write(folder.join("manifests/two.yaml"), two).unwrap();
+        fs::write(folder.join("manifests/gone.yaml"), pod("gone", "1")).unwrap();
+    })
+    .await;
+    bed.until("gone=1 a=1 b=1").await;
+    // By now the first version is on disk: a look is taken only after what the last one found has been saved.
+    bed.write("manifests/two.yaml", &format!("{}---\n{}", pod("a", "2"), broken("b")));
+    bed.until("gone=1 a=2 b=1").await;
+    bed.write("manifests/c.yaml", &pod("c", "1"));
+    bed.until("c=1 gone=1 a=2 b=1").await;
+    bed.restart(|folder| {
+        fs::write(folder.join("manifests/two.yaml"), "{").unwrap();
+        fs::remove_file(folder.join("manifests/gone.yaml")).unwrap();
+    })
+    .await;
+    bed.until("c=1 a=2 b=1").await;
+    assert_eq!(bed.completeness(), Completeness::Complete);
+    assert_eq!(bed.problems().len(), 1);
+    let state = bed.path("state/sources/file");
+    assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o700);
+    for file in fs::read_dir(state).unwrap() {
+        assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_changes_nothing_about_a_pod() {
+    let mut bed =
+        Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
+    let pod_of = |bed: &Bed| match &bed.seen.last().unwrap().objects[0].object {
+        Held::Pod(pod) => (**pod).clone(),
+        other => panic!("{other:?}"),
+    };
+    let before = pod_of(&bed);
+    // A further look makes it certain that the first one was saved.
+    bed.write("manifests/b.yaml", &pod("b", "1"));
+    bed.until("a=1 b=1").await;
+    bed.restart(|_| ()).await;
+    bed.until("a=1 b=1").await;
+    assert_eq!(before, pod_of(&bed), "down to {SEEN}");
+}
+
+#[tokio::test]
+async fn damaged_state_costs_only_itself() {
+    let mut bed =
+        Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
+    bed.write("manifests/b.yaml", &pod("b", "1"));
+    bed.until("a=1 b=1").await;
+    bed.restart(|folder| {
+        for file in fs::read_dir(folder.join("state/sources/file")).unwrap() {
+            fs::write(file.unwrap().path(), "{\"origin\": 7").unwrap();
+        }
+    })
+    .await;
+    bed.until("a=1 b=1").await;
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_read_ends_nothing() {
+    let mut bed =
+        Bed::start(|folder| fs::write(folder.join("manifests/a.yaml"), pod("a", "1")).unwrap()).await;
+    bed.write("manifests/b.yaml", &pod("b", "1"));
+    bed.until("a=1 b=1").await;
+    bed.restart(|folder| {
+        fs::rename(folder.join("manifests"), folder.join("away")).unwrap();
+        std::os::unix::fs::symlink("manifests", folder.join("manifests")).unwrap();
+    })
+    .await;
+    assert_eq!(bed.last(), "a=1 b=1");
+    assert_eq!(bed.completeness(), Completeness::Incomplete, "what is absent may be there");
+}

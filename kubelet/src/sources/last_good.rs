@@ -1,0 +1,121 @@
+//! The last good version of every manifest, on disk, so that a broken edit stops nothing after a restart either.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use api::problem::ObjectName;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::manifest::Named;
+use crate::desired::{Held, SourceKind};
+
+/// The files of one source: one a manifest, named by a hash of where the manifest lies.
+#[derive(Clone, Debug)]
+pub struct LastGood {
+    directory: PathBuf,
+}
+
+impl LastGood {
+    /// Those of a source under the kubelet's root directory.
+    pub fn new(root_dir: &Path, source: SourceKind) -> Self {
+        Self { directory: root_dir.join("sources").join(source.as_str()) }
+    }
+
+    /// What every manifest held when it was last good. What cannot be read is told in the log and left out.
+    pub fn load(&self) -> BTreeMap<String, Vec<Named>> {
+        let entries = match fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return BTreeMap::new(),
+            Err(error) => {
+                let path = self.directory.display();
+                tracing::warn!(%path, %error, "cannot read the last good manifests; going on without them");
+                return BTreeMap::new();
+            }
+        };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        paths
+            .filter_map(|path| {
+                let read = fs::read(&path).and_then(|bytes| decode(&bytes).ok_or_else(damaged));
+                read.map_err(|error| {
+                    let path = path.display();
+                    tracing::warn!(%path, %error, "a last good manifest is lost; going on without it");
+                })
+                .ok()
+            })
+            .collect()
+    }
+
+    /// Writes down what a manifest holds, in one atomic step; nothing at all removes it.
+    ///
+    /// # Errors
+    /// When the directory or file cannot be written, a full disk among others.
+    pub fn save(&self, origin: &str, objects: &[Named]) -> io::Result<()> {
+        let path = self.path(origin);
+        if objects.is_empty() {
+            return match fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            };
+        }
+        // Secrets may be among them.
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let partial = path.with_extension("tmp");
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        file.write_all(&encode(origin, objects)?)?;
+        drop(file);
+        fs::rename(&partial, &path)
+    }
+
+    fn path(&self, origin: &str) -> PathBuf {
+        let digest = Sha256::digest(origin);
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.directory.join(name).with_extension("json")
+    }
+}
+
+fn encode(origin: &str, objects: &[Named]) -> io::Result<Vec<u8>> {
+    let objects: Result<Vec<Value>, serde_json::Error> = objects
+        .iter()
+        .map(|named| {
+            let object = match &named.object {
+                Held::Pod(pod) => serde_json::to_value(pod),
+                Held::ConfigMap(map) => serde_json::to_value(map),
+                Held::Secret(secret) => serde_json::to_value(secret),
+            };
+            Ok(json!({"manifestName": named.name.name, "object": object?}))
+        })
+        .collect();
+    Ok(serde_json::to_vec(&json!({"origin": origin, "objects": objects?}))?)
+}
+
+fn decode(bytes: &[u8]) -> Option<(String, Vec<Named>)> {
+    let mut file: Value = serde_json::from_slice(bytes).ok()?;
+    let origin = file["origin"].as_str()?.to_owned();
+    let Value::Array(objects) = file["objects"].take() else { return None };
+    let objects: Option<Vec<Named>> = objects
+        .into_iter()
+        .map(|mut entry| {
+            let name = entry["manifestName"].as_str()?.to_owned();
+            let object = entry["object"].take();
+            let object = match object["kind"].as_str()? {
+                "Pod" => Held::Pod(Arc::new(serde_json::from_value(object).ok()?)),
+                "ConfigMap" => Held::ConfigMap(Arc::new(serde_json::from_value(object).ok()?)),
+                "Secret" => Held::Secret(Arc::new(serde_json::from_value(object).ok()?)),
+                _ => return None,
+            };
+            Some(Named { name: Arc::new(ObjectName { name, ..object.object_name() }), object })
+        })
+        .collect();
+    Some((origin, objects?))
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is damaged")
+}

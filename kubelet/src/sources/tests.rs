@@ -1,0 +1,167 @@
+//! Identity and what stays in force, as tables.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::identity::{self, HASH, SEEN, SOURCE, place, uid};
+use super::manifest::{Known, Manifest, Place};
+use crate::desired::{Held, SourceKind};
+use crate::observed::Timestamp;
+
+const NOW: Timestamp = Timestamp::constant(1_700_000_000, 0);
+const LATER: Timestamp = Timestamp::constant(1_700_000_060, 0);
+
+fn pod(name: &str, image: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  containers:\n  - name: main\n    image: v{image}\n"
+    )
+}
+
+fn decoded(text: &str) -> Pod {
+    match api::decode(text.as_bytes()).objects.remove(0) {
+        api::object::Object::Pod(pod) => *pod,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn placed(text: &str, known: Option<&Arc<Pod>>, now: Timestamp) -> Arc<Pod> {
+    place(decoded(text), "Node1", SourceKind::File, known, now).unwrap()
+}
+
+#[test]
+fn a_pod_is_named_for_its_node_and_marked() {
+    let pod = placed(&pod("web", "a"), None, NOW);
+    let metadata = &pod.metadata;
+    assert_eq!(metadata.name.as_deref(), Some("web-node1"));
+    assert_eq!(metadata.namespace.as_deref(), Some("default"));
+    assert_eq!(metadata.uid.as_deref(), Some(uid("Node1", SourceKind::File, "default", "web").as_str()));
+    let annotations = metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations[SOURCE], "file");
+    assert_eq!(annotations[SEEN], "2023-11-14T22:13:20Z");
+    assert_eq!(annotations[HASH].len(), 32);
+    let spec = pod.spec.as_ref().unwrap();
+    assert_eq!(spec.node_name.as_deref(), Some("Node1"));
+    let toleration = &spec.tolerations.as_ref().unwrap()[0];
+    assert_eq!(
+        (toleration.operator.as_deref(), toleration.effect.as_deref()),
+        (Some("Exists"), Some("NoExecute"))
+    );
+}
+
+#[test]
+fn a_uid_depends_on_node_source_namespace_and_name_alone() {
+    let base = uid("n", SourceKind::File, "default", "web");
+    assert_eq!(base, uid("n", SourceKind::File, "default", "web"));
+    for other in [
+        uid("m", SourceKind::File, "default", "web"),
+        uid("n", SourceKind::Http, "default", "web"),
+        uid("n", SourceKind::File, "kube", "web"),
+        uid("n", SourceKind::File, "default", "we"),
+        uid("n", SourceKind::File, "defaultw", "eb"),
+    ] {
+        assert_ne!(base, other);
+    }
+    let parts: Vec<usize> = base.split('-').map(str::len).collect();
+    assert_eq!(parts, [8, 4, 4, 4, 12]);
+    assert!(base[14..].starts_with('8') && "89ab".contains(&base[19..20]), "{base} is a UUID of version 8");
+}
+
+#[test]
+fn an_unchanged_pod_is_the_very_same_and_a_changed_one_keeps_when_it_was_seen() {
+    let first = placed(&pod("web", "a"), None, NOW);
+    let reformatted = pod("web", "a").replace("kind: Pod", "# the same\nkind:   Pod");
+    assert!(Arc::ptr_eq(&first, &placed(&reformatted, Some(&first), LATER)));
+    let edited = placed(&pod("web", "b"), Some(&first), LATER);
+    assert_eq!(edited.metadata.uid, first.metadata.uid);
+    let annotation = |pod: &Pod, key: &str| pod.metadata.annotations.as_ref().unwrap()[key].clone();
+    assert_eq!(annotation(&edited, SEEN), annotation(&first, SEEN));
+    assert_ne!(annotation(&edited, HASH), annotation(&first, HASH));
+}
+
+#[test]
+fn a_given_uid_is_kept_and_makes_another_pod() {
+    let with = |uid: &str| pod("web", "a").replace("metadata:", &format!("metadata:\n  uid: '{uid}'"));
+    let first = placed(&pod("web", "a"), None, NOW);
+    let given = placed(&with("my-own-uid"), Some(&first), LATER);
+    assert_eq!(given.metadata.uid.as_deref(), Some("my-own-uid"));
+    assert_eq!(given.metadata.annotations.as_ref().unwrap()[SEEN], LATER.to_string());
+    for bad in ["../../etc", ".", "a/b", "a b", &"x".repeat(129)] {
+        let refused = place(decoded(&with(bad)), "n", SourceKind::File, None, NOW).unwrap_err();
+        assert_eq!(refused.path, "metadata.uid", "{bad}");
+    }
+}
+
+#[test]
+fn a_name_that_gets_too_long_with_the_node_is_refused() {
+    let refused =
+        place(decoded(&pod(&"x".repeat(250), "a")), "node", SourceKind::File, None, NOW).unwrap_err();
+    assert_eq!(refused.path, "metadata.name");
+    assert_eq!(refused.remedy, "shorten it by 2: 253 is the most");
+    assert!(place(decoded(&pod(&"x".repeat(248), "a")), "node", SourceKind::File, None, NOW).is_ok());
+}
+
+#[test]
+fn a_manifest_cannot_pretend_to_be_the_copy_of_another_pod() {
+    let mirror = pod("web", "a").replace(
+        "  name: web",
+        "  name: web\n  annotations: {kubernetes.io/config.mirror: x, kubernetes.io/config.source: api}",
+    );
+    let pod = placed(&mirror, None, NOW);
+    let annotations = pod.metadata.annotations.as_ref().unwrap();
+    assert_eq!(annotations.keys().map(String::as_str).collect::<Vec<_>>(), [HASH, SEEN, SOURCE]);
+    assert_eq!(annotations[SOURCE], "file");
+}
+
+/// Reads these versions of a manifest one after the other and says what is in force at the end: names and images, and
+/// for each problem whether a last good version stands in.
+fn after(versions: &[&str]) -> (String, Vec<bool>) {
+    let place = Place { node: "n".to_owned(), source: SourceKind::File };
+    let mut manifest = Manifest::default();
+    for version in versions {
+        let known: Known = manifest.objects.iter().map(|n| (n.name.clone(), n.object.clone())).collect();
+        manifest = manifest.read(version.as_bytes(), &place, &known, NOW);
+    }
+    let objects = manifest.objects.iter().map(|named| match &named.object {
+        Held::Pod(pod) => {
+            let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
+            format!("{}={}", named.name.name, &image[1..])
+        }
+        Held::ConfigMap(_) | Held::Secret(_) => named.name.name.clone(),
+    });
+    (objects.collect::<Vec<_>>().join(" "), manifest.problems.iter().map(|(_, kept)| *kept).collect())
+}
+
+#[test]
+fn what_stops_being_good_stays_as_it_was() {
+    let two = |a: &str, b: &str| format!("{}---\n{}", pod("a", a), pod("b", b));
+    let broken = |name: &str| pod(name, "x").replace("image:", "imag:");
+    let unnamed = "apiVersion: v1\nkind: Pod\nmetadata: [";
+    for (versions, objects, problems) in [
+        (vec![two("1", "1"), two("2", "1")], "a=2 b=1", vec![]),
+        (vec![two("1", "1"), pod("a", "2")], "a=2", vec![]),
+        (vec![two("1", "1"), format!("{}---\n{}", pod("a", "2"), broken("b"))], "a=2 b=1", vec![true]),
+        (vec![pod("a", "1"), format!("{}---\n{}", pod("a", "2"), broken("b"))], "a=2", vec![false]),
+        (vec![two("1", "1"), broken("b")], "b=1", vec![true]),
+        (vec![two("1", "1"), format!("{}---\n{unnamed}", pod("a", "2"))], "a=2 b=1", vec![true]),
+        (vec![two("1", "1"), unnamed.to_owned()], "a=1 b=1", vec![true]),
+        (vec![two("1", "1"), String::new()], "a=1 b=1", vec![true]),
+        (vec![two("1", "1"), "# nothing\n".to_owned()], "a=1 b=1", vec![true]),
+        (vec![two("1", "1"), String::new(), pod("b", "3")], "b=3", vec![]),
+        (vec![two("1", "1"), String::new(), broken("b"), unnamed.to_owned()], "b=1", vec![true]),
+        (vec![unnamed.to_owned()], "", vec![false]),
+    ] {
+        let versions: Vec<&str> = versions.iter().map(String::as_str).collect();
+        let (now, kept) = after(&versions);
+        assert_eq!((now.as_str(), kept), (objects, problems), "{versions:#?}");
+    }
+}
+
+#[test]
+fn a_pod_that_cannot_be_placed_is_a_problem_of_its_own() {
+    let long = "x".repeat(253);
+    let (objects, problems) = after(&[&format!("{}---\n{}", pod(&long, "1"), pod("b", "1"))]);
+    assert_eq!((objects.as_str(), problems), ("b=1", vec![false]));
+    assert_eq!(identity::problem().to_string(), "; ");
+}

@@ -1,0 +1,132 @@
+//! A URL that serves manifests, asked again and again; what it served last stays in force through every trouble.
+
+mod fetch;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::problem::Problem;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use self::fetch::{Answer, Client};
+use super::identity::problem;
+use super::last_good::LastGood;
+use super::manifest::{Known, Manifest, Place};
+use crate::desired::{Completeness, Snapshot, SourceKind};
+use crate::observed::Timestamp;
+
+pub use fetch::Headers;
+
+/// What to ask for, and for whom.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The URL.
+    pub url: String,
+    /// Headers that go with every request.
+    pub headers: Headers,
+    /// The node's name.
+    pub node: String,
+    /// Time between requests.
+    pub every: Duration,
+    /// State on disk.
+    pub root_dir: PathBuf,
+}
+
+/// Sends a snapshot of the URL at once and whenever it changes, until dropped or until nobody listens.
+pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
+    let mut served = Served::new(&settings);
+    let mut client = Client::new(&settings.url, &settings.headers);
+    let mut ticks = interval_at(Instant::now(), settings.every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let answer = match &mut client {
+            Ok(client) => client.ask().await,
+            Err(problem) => Err(problem.clone()),
+        };
+        if let Some(snapshot) = served.take(answer, Timestamp::now())
+            && snapshots.send(snapshot).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+/// What the URL served so far.
+struct Served {
+    origin: Arc<str>,
+    place: Place,
+    store: LastGood,
+    manifest: Manifest,
+    was_read: bool,
+    told: Option<Arc<Snapshot>>,
+}
+
+impl Served {
+    fn new(settings: &Settings) -> Self {
+        let store = LastGood::new(&settings.root_dir, SourceKind::Http);
+        let origin = fetch::without_password(&settings.url);
+        let mut saved = store.load();
+        let objects = saved.remove(&origin).unwrap_or_default();
+        for other in saved.keys() {
+            // What another URL served while that was this node's is of no use any more.
+            save(&store, other, &[]);
+        }
+        Self {
+            origin: Arc::from(origin),
+            place: Place { node: settings.node.clone(), source: SourceKind::Http },
+            store,
+            manifest: Manifest { objects, problems: Vec::new() },
+            was_read: false,
+            told: None,
+        }
+    }
+
+    /// Takes an answer; the snapshot, when it differs from the last one.
+    fn take(&mut self, answer: Result<Answer, Box<Problem>>, now: Timestamp) -> Option<Arc<Snapshot>> {
+        let new = match answer {
+            Ok(Answer::Unchanged) => None,
+            Ok(Answer::New(bytes)) => {
+                self.was_read = true;
+                let known: Known =
+                    self.manifest.objects.iter().map(|n| (n.name.clone(), n.object.clone())).collect();
+                Some(self.manifest.read(&bytes, &self.place, &known, now))
+            }
+            Err(problem) => Some(self.manifest.unreadable(*problem)),
+        };
+        if let Some(new) = new {
+            if new.objects != self.manifest.objects {
+                save(&self.store, &self.origin, &new.objects);
+            }
+            self.manifest = new;
+        }
+        let snapshot = Arc::new(self.snapshot());
+        if self.told.as_ref().is_some_and(|told| told.is_same(&snapshot)) {
+            return None;
+        }
+        self.told = Some(snapshot.clone());
+        Some(snapshot)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let (mut objects, mut problems) = (Vec::new(), Vec::new());
+        self.manifest.add_to(&self.origin, &mut objects, &mut problems);
+        let completeness = if self.was_read { Completeness::Complete } else { Completeness::Incomplete };
+        Snapshot { source: SourceKind::Http, objects, problems, completeness }
+    }
+}
+
+fn save(store: &LastGood, origin: &str, objects: &[super::manifest::Named]) {
+    if let Err(error) = store.save(origin, objects) {
+        tracing::warn!(url = origin, %error, "cannot keep the last good manifest on disk");
+    }
+}
+
+/// A problem with the URL itself.
+fn trouble(what: String, remedy: &str) -> Box<Problem> {
+    Box::new(Problem { what, remedy: remedy.to_owned(), ..problem() })
+}

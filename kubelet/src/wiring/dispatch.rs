@@ -1,0 +1,56 @@
+//! From the sources to the workers: starts the sources, merges what they send, tells what is wrong with it.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use crate::desired::{Desired, FoundProblem, Merge, SourceKind};
+use crate::options::Options;
+use crate::report::{About, Outbox, Severity};
+use crate::sources::{file, url};
+
+/// Snapshots on their way; each replaces the one before, so that one a source is plenty.
+const SNAPSHOTS: usize = 2;
+
+/// Keeps `desired` true for as long as anyone looks at it.
+pub(super) fn follow(options: &Options, outbox: Arc<Outbox>, desired: watch::Sender<Arc<Desired>>) {
+    let (snapshots, mut arrived) = mpsc::channel(SNAPSHOTS);
+    let mut sources = Vec::new();
+    if let Some(path) = options.pod_manifest_path.clone() {
+        sources.push(SourceKind::File);
+        let settings = file::Settings {
+            path,
+            node: options.node_name.clone(),
+            every: options.file_check_frequency,
+            root_dir: options.root_dir.clone(),
+        };
+        tokio::spawn(file::watch(settings, snapshots.clone()));
+    }
+    if let Some(url) = options.manifest_url.clone() {
+        sources.push(SourceKind::Http);
+        let settings = url::Settings {
+            url,
+            headers: options.manifest_url_headers.clone(),
+            node: options.node_name.clone(),
+            every: options.http_check_frequency,
+            root_dir: options.root_dir.clone(),
+        };
+        tokio::spawn(url::watch(settings, snapshots));
+    }
+    let node = options.node_name.clone();
+    tokio::spawn(async move {
+        let mut merge = Merge::new(sources);
+        while let Some(snapshot) = arrived.recv().await {
+            let before = merge.desired().clone();
+            let now = merge.put(snapshot);
+            let is_news = |found: &&FoundProblem| !before.problems.contains(found);
+            for found in now.problems.iter().filter(is_news) {
+                tracing::warn!(origin = %found.origin, problem = %found.problem, "a manifest is wrong");
+                outbox.note(About::node(&node), Severity::Warning, "InvalidManifest", found.to_string());
+            }
+            if !Arc::ptr_eq(&before, &now) {
+                desired.send_replace(now);
+            }
+        }
+    });
+}
