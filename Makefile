@@ -1,6 +1,6 @@
 # Each target does all its own set-up through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help test check static
+.PHONY: help test check bench static
 
 # Everything but the tests of crate `tests` that need a Docker engine; tidy needs none.
 WITHOUT_ENGINE := not package(tests) or kind(lib) or binary(tidy)
@@ -18,6 +18,9 @@ check: ## format, lints, docs, dependencies, unit tests; needs no engine
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --quiet --workspace --no-deps --document-private-items --locked
 	@hack/deny.sh
 	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
+
+bench: ## the benchmarks, against a bare engine in the same run; ARGS=--quick tries them out
+	@hack/bench.sh $(ARGS)
 
 static: ## kubelet and master as static binaries that run in an image FROM scratch
 	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --workspace --bins --target $$(rustc --print host-tuple)

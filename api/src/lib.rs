@@ -4,6 +4,7 @@ pub mod decode;
 pub mod defaults;
 pub mod expand;
 pub mod fault;
+pub mod legacy;
 pub mod object;
 pub mod path;
 pub mod problem;
@@ -12,6 +13,7 @@ pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
+pub mod table;
 pub mod validate;
 
 pub use decode::{Decoded, decode};

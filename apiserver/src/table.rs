@@ -1,29 +1,10 @@
 //! Objects as people read them: the `Table` that kubectl prints.
 
+pub use api::table::{Column, Columns};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::request::Include;
-
-/// One column.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// Its head.
-    pub name: &'static str,
-    /// `string`, `integer` or `date`.
-    pub kind: &'static str,
-    /// 0 is always shown, 1 only with `-o wide`.
-    pub priority: i32,
-}
-
-/// How objects of one resource are printed.
-#[derive(Clone, Copy, Debug)]
-pub struct Columns {
-    /// The heads.
-    pub heads: &'static [Column],
-    /// The cells of one object, as many as there are heads.
-    pub cells: fn(&Map<String, Value>, Timestamp) -> Vec<Value>,
-}
 
 /// The `columnDefinitions` of a table.
 pub fn definitions(columns: &Columns) -> Value {

@@ -2,9 +2,11 @@
 //!
 //! ARCHITECTURE.md at the top of the project is the map of these rooms.
 
+pub mod cgroups;
 pub mod cli;
 pub mod desired;
 pub mod images;
+pub mod metrics;
 pub mod node;
 pub mod observe;
 pub mod observed;

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Map, Value, json};
+
 /// What keeps pods away that do not tolerate it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
@@ -91,5 +93,48 @@ impl Options {
             container_log_max_bytes: 10 * 1024 * 1024,
             container_log_max_files: 5,
         }
+    }
+}
+
+impl Options {
+    /// The settings as the KubeletConfiguration that would give them.
+    pub fn kubelet_configuration(&self) -> Value {
+        let seconds = |duration: Duration| format!("{}s", duration.as_secs());
+        let ip = |address: Option<SocketAddr>| address.map(|address| address.ip().to_string());
+        let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port());
+        let mut headers = Map::new();
+        for (name, value) in &self.manifest_url_headers {
+            // What a header holds may be a password.
+            let hidden = if value.is_empty() { "" } else { "<hidden>" };
+            let values = headers.entry(name.as_str()).or_insert_with(|| json!([]));
+            values.as_array_mut().into_iter().for_each(|values| values.push(hidden.into()));
+        }
+        let taints = self.register_with_taints.iter();
+        let taints: Vec<Value> =
+            taints.map(|t| json!({"key": t.key, "value": t.value, "effect": t.effect})).collect();
+        json!({
+            "kind": "KubeletConfiguration",
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "staticPodPath": self.pod_manifest_path,
+            "staticPodURL": self.manifest_url,
+            "staticPodURLHeader": headers,
+            "fileCheckFrequency": seconds(self.file_check_frequency),
+            "httpCheckFrequency": seconds(self.http_check_frequency),
+            "enableServer": self.api_address.is_some(),
+            "address": ip(self.api_address),
+            "port": port(self.api_address),
+            "healthzBindAddress": ip(self.healthz_address),
+            "healthzPort": port(self.healthz_address),
+            "registerWithTaints": taints,
+            "clusterDomain": self.cluster_domain,
+            "clusterDNS": self.cluster_dns,
+            "maxPods": self.max_pods,
+            "podPidsLimit": self.pod_pids_limit.unwrap_or(-1),
+            "serializeImagePulls": self.max_parallel_image_pulls == 1,
+            "maxParallelImagePulls": self.max_parallel_image_pulls,
+            "allowedUnsafeSysctls": self.allowed_unsafe_sysctls,
+            "containerLogMaxSize": self.container_log_max_bytes.to_string(),
+            "containerLogMaxFiles": self.container_log_max_files,
+        })
     }
 }

@@ -6,10 +6,12 @@ use serde_json::Value;
 use super::kinds::Form;
 use crate::defaults;
 use crate::fault::{Fault, Faults};
+use crate::legacy::{self, Legacy};
 use crate::object::Object;
-use crate::path::{Path, PathBuf};
+use crate::path::{OwnedStep, Path, PathBuf};
 use crate::problem::ObjectName;
-use crate::{schema, validate};
+use crate::schema;
+use crate::validate::{self, REQUIRED};
 
 /// What became of a value.
 pub(super) struct Converted {
@@ -20,35 +22,65 @@ pub(super) struct Converted {
 }
 
 pub(super) fn object(form: Form, value: Value, faults: &mut Faults) -> Converted {
-    let name = name_of_v1(form.kind(), &value);
+    match form {
+        Form::Legacy(form) => legacy(form, value, faults),
+        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, faults),
+    }
+}
+
+fn v1(form: Form, mut value: Value, faults: &mut Faults) -> Converted {
+    let name = name_of(form.kind(), &value);
+    schema::v1_object(form.kind(), &mut value, &Path::ROOT, faults);
     let object = match form {
-        Form::Pod => typed("Pod", value, faults).map(|pod| Object::Pod(Box::new(pod))),
-        Form::ConfigMap => typed("ConfigMap", value, faults).map(|map| Object::ConfigMap(Box::new(map))),
-        Form::Secret => typed("Secret", value, faults).map(|secret| Object::Secret(Box::new(secret))),
-        Form::V1Beta3Pod | Form::ContainerManifest | Form::BoundPod => None,
+        Form::Pod | Form::Legacy(_) => typed(value, faults).map(|pod| Object::Pod(Box::new(pod))),
+        Form::ConfigMap => typed(value, faults).map(|map| Object::ConfigMap(Box::new(map))),
+        Form::Secret => typed(value, faults).map(|secret| Object::Secret(Box::new(secret))),
     };
-    let Some(mut object) = object else { return Converted { name, object: None } };
+    Converted { name, object: object.and_then(|object| finished(object, faults, |fault| fault)) }
+}
+
+/// An older form is checked along its own types; what is found in the converted Pod is told by the names it has there.
+fn legacy(form: legacy::Form, value: Value, faults: &mut Faults) -> Converted {
+    let mut legacy = Legacy::read(form, value, faults);
+    let name = name_of("Pod", &legacy.pod);
+    let mut in_v1 = Faults::default();
+    schema::v1_object("Pod", &mut legacy.pod, &Path::ROOT, &mut in_v1);
+    for fault in in_v1.into_vec() {
+        faults.push(legacy.fault(fault));
+    }
+    let object = typed(legacy.pod.clone(), faults).map(|pod| Object::Pod(Box::new(pod)));
+    Converted {
+        name,
+        object: object.and_then(|object| finished(object, faults, |fault| legacy.fault(fault))),
+    }
+}
+
+/// The object, defaulted, when nothing is wrong with it. `by_name` says a finding by the names of the manifest.
+fn finished(mut object: Object, faults: &mut Faults, by_name: impl Fn(Fault) -> Fault) -> Option<Object> {
     defaults::object(&mut object);
     let misshapen: Vec<PathBuf> = faults.iter().map(|fault| fault.path.clone()).collect();
-    for fault in validate::object(&object) {
+    for fault in validate::object(&object).into_iter().map(by_name) {
         if !explained(&fault, &misshapen) {
             faults.push(fault);
         }
     }
-    Converted { name, object: Some(object).filter(|_| faults.is_empty()) }
+    faults.is_empty().then_some(object)
 }
 
-/// True when a fault of the shape in the same place explains one of the meaning: where a field is misspelt, the right
-/// one is missing, and that goes without saying.
+/// True when a fault of the shape explains one of the meaning: what is missing where a field is misspelt, and whatever
+/// is wrong inside of a value, or of a list, that could not be read in whole.
 fn explained(fault: &Fault, misshapen: &[PathBuf]) -> bool {
+    let steps = fault.path.steps();
     misshapen.iter().any(|path| {
-        let around = &path.steps()[..path.steps().len().saturating_sub(1)];
-        fault.path.steps().starts_with(around)
+        let Some((last, around)) = path.steps().split_last() else { return true };
+        let missing_beside =
+            fault.what == REQUIRED && steps.len() == path.steps().len() && steps.starts_with(around);
+        let in_list = matches!(last, OwnedStep::Index(_)) && steps.starts_with(around);
+        missing_beside || in_list || steps.starts_with(path.steps())
     })
 }
 
-fn typed<T: DeserializeOwned>(type_name: &'static str, mut value: Value, faults: &mut Faults) -> Option<T> {
-    schema::v1_object(type_name, &mut value, &Path::ROOT, faults);
+fn typed<T: DeserializeOwned>(value: Value, faults: &mut Faults) -> Option<T> {
     match serde_json::from_value(value) {
         Ok(object) => Some(object),
         Err(_) if !faults.is_empty() => None,
@@ -63,8 +95,8 @@ fn typed<T: DeserializeOwned>(type_name: &'static str, mut value: Value, faults:
     }
 }
 
-/// What a `v1` or `v1beta3` object calls itself.
-fn name_of_v1(kind: &str, value: &Value) -> Option<ObjectName> {
+/// What an object calls itself.
+fn name_of(kind: &str, value: &Value) -> Option<ObjectName> {
     let text = |field: &str| value.get("metadata")?.get(field)?.as_str().filter(|text| !text.is_empty());
     Some(ObjectName {
         kind: kind.to_owned(),

@@ -78,9 +78,11 @@ fn value(value: Value, source: &Source<'_>, outcome: &mut Outcome) {
     }
     if reports.iter().any(|report| !report.faults.is_empty()) {
         let located = source.located();
-        for report in reports {
-            report.place(source, located.as_ref(), outcome);
-        }
+        let placed = reports.into_iter().flat_map(|report| report.place(source, located.as_ref()));
+        let mut problems: Vec<Problem> = placed.collect();
+        // Findings about shape and meaning of several objects read best from top to bottom.
+        problems.sort_by_key(|problem| (problem.line, problem.column));
+        problems.into_iter().for_each(|problem| outcome.problem(problem));
     }
 }
 
@@ -91,8 +93,9 @@ struct Report {
 }
 
 impl Report {
-    fn place(self, source: &Source<'_>, located: Option<&Located>, outcome: &mut Outcome) {
+    fn place(self, source: &Source<'_>, located: Option<&Located>) -> Vec<Problem> {
         let secret = self.name.as_ref().is_some_and(|name| name.kind == "Secret");
+        let mut problems = Vec::with_capacity(self.faults.len());
         for fault in self.faults {
             let at =
                 located.map_or(Position::START, |root| root.find(fault.path.steps(), fault.aim == Aim::Name));
@@ -100,7 +103,7 @@ impl Report {
                 Aim::Unquoted if !secret => quoted(source.chunk.text, at).unwrap_or(fault.remedy),
                 Aim::Unquoted | Aim::Value | Aim::Name => fault.remedy,
             };
-            outcome.problem(Problem {
+            problems.push(Problem {
                 line: at.line.saturating_add(source.chunk.lines_before),
                 column: at.column,
                 path: fault.path.to_string(),
@@ -109,6 +112,7 @@ impl Report {
                 object: self.name.clone(),
             });
         }
+        problems
     }
 }
 

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::kinds::{self, Form, Holds};
 use crate::fault::{Aim, Faults};
+use crate::legacy;
 use crate::path::{OwnedStep, Path, PathBuf};
 use crate::schema::nearest;
 
@@ -43,8 +44,8 @@ fn many(form: Form, list: Value, path: &Path<'_>, items: &mut Vec<Item>, faults:
         let mut path = items_path.clone();
         path.0.push(OwnedStep::Index(index));
         // Elements of a typed list may leave out what the list says already.
-        if let (Value::Object(fields), Form::Pod | Form::V1Beta3Pod | Form::ConfigMap | Form::Secret) =
-            (&mut value, form)
+        if let Value::Object(fields) = &mut value
+            && !matches!(form, Form::Legacy(legacy::Form::ContainerManifest | legacy::Form::BoundPod))
         {
             fields.entry("kind").or_insert_with(|| form.kind().into());
             if let Some(api_version) = &api_version {
@@ -77,6 +78,18 @@ fn elements(mut list: Value, path: &Path<'_>, faults: &mut Faults) -> Vec<Value>
     }
 }
 
-/// `creationTimestamp` and the like may stand at the top of the lists of the first API versions.
-const LIST_FIELDS: [&str; 8] =
-    ["apiVersion", "kind", "metadata", "items", "id", "creationTimestamp", "selfLink", "resourceVersion"];
+/// What may stand at the top of a list; in the first versions of the API all of its metadata did.
+const LIST_FIELDS: [&str; 12] = [
+    "apiVersion",
+    "kind",
+    "metadata",
+    "items",
+    "id",
+    "uid",
+    "namespace",
+    "annotations",
+    "host",
+    "creationTimestamp",
+    "selfLink",
+    "resourceVersion",
+];

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::fault::{Aim, Faults};
+use crate::legacy;
 use crate::path::Path;
 use crate::schema::nearest;
 
@@ -26,24 +27,24 @@ pub(super) enum Form {
     ConfigMap,
     /// A `v1` Secret.
     Secret,
-    /// A `v1beta3` Pod.
-    V1Beta3Pod,
-    /// A ContainerManifest, from before there were Pods.
-    ContainerManifest,
-    /// A Pod as an early master handed it to a node.
-    BoundPod,
+    /// A Pod in an older form.
+    Legacy(legacy::Form),
 }
 
 impl Form {
     /// The kind of what it becomes.
     pub(super) fn kind(self) -> &'static str {
         match self {
-            Self::Pod | Self::V1Beta3Pod | Self::ContainerManifest | Self::BoundPod => "Pod",
+            Self::Pod | Self::Legacy(_) => "Pod",
             Self::ConfigMap => "ConfigMap",
             Self::Secret => "Secret",
         }
     }
 }
+
+const V1BETA3_POD: Form = Form::Legacy(legacy::Form::V1Beta3Pod);
+const CONTAINER_MANIFEST: Form = Form::Legacy(legacy::Form::ContainerManifest);
+const BOUND_POD: Form = Form::Legacy(legacy::Form::BoundPod);
 
 /// Every kind a manifest may hold, by API version.
 const KNOWN: [(&str, &str, Holds); 14] = [
@@ -54,13 +55,13 @@ const KNOWN: [(&str, &str, Holds); 14] = [
     ("v1", "PodList", Holds::Many(Form::Pod)),
     ("v1", "ConfigMapList", Holds::Many(Form::ConfigMap)),
     ("v1", "SecretList", Holds::Many(Form::Secret)),
-    ("v1beta3", "Pod", Holds::One(Form::V1Beta3Pod)),
+    ("v1beta3", "Pod", Holds::One(V1BETA3_POD)),
     ("v1beta3", "List", Holds::List),
-    ("v1beta3", "PodList", Holds::Many(Form::V1Beta3Pod)),
-    ("v1beta1", "ContainerManifestList", Holds::Many(Form::ContainerManifest)),
-    ("v1beta2", "ContainerManifestList", Holds::Many(Form::ContainerManifest)),
-    ("v1beta1", "BoundPods", Holds::Many(Form::BoundPod)),
-    ("v1beta2", "BoundPods", Holds::Many(Form::BoundPod)),
+    ("v1beta3", "PodList", Holds::Many(V1BETA3_POD)),
+    ("v1beta1", "ContainerManifestList", Holds::Many(CONTAINER_MANIFEST)),
+    ("v1beta2", "ContainerManifestList", Holds::Many(CONTAINER_MANIFEST)),
+    ("v1beta1", "BoundPods", Holds::Many(BOUND_POD)),
+    ("v1beta2", "BoundPods", Holds::Many(BOUND_POD)),
 ];
 
 /// Kinds that make Pods elsewhere, from a template.
@@ -128,7 +129,7 @@ fn manifest_version(version: Option<&Value>, path: &Path<'_>, faults: &mut Fault
     match version.and_then(Value::as_str) {
         // Early manifests were read without regard to case.
         Some(version) if ["v1beta1", "v1beta2"].contains(&version.to_lowercase().as_str()) => {
-            Some(Holds::One(Form::ContainerManifest))
+            Some(Holds::One(CONTAINER_MANIFEST))
         }
         _ => {
             faults.add(

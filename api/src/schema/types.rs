@@ -48,20 +48,22 @@ pub enum Kind {
 }
 
 impl Schema {
-    /// Reads a table. The table is part of the program, so a line that makes no sense is a bug that tests find; it is
-    /// read as a type that nothing satisfies.
-    pub fn parse(table: &'static str) -> Self {
+    /// Reads tables, one on top of the other: later ones add types, and fields to types. The tables are part of the
+    /// program; what makes no sense in them is found by tests, and read as a type that is not there.
+    pub fn parse(tables: &[&'static str]) -> Self {
         let mut types = BTreeMap::<&'static str, Type>::new();
         let mut current = "";
-        for line in table.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let lines = tables.iter().flat_map(|table| table.lines());
+        for line in lines.filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
             match line.strip_prefix("  ") {
                 None => {
                     current = line.trim();
-                    types.insert(current, Type { name: current, fields: Vec::new() });
+                    types.entry(current).or_insert_with(|| Type { name: current, fields: Vec::new() });
                 }
                 Some(field) => {
                     let (name, kind) = field.trim().split_once(' ').unwrap_or((field.trim(), ""));
                     if let Some(of) = types.get_mut(current) {
+                        of.fields.retain(|(field, _)| *field != name);
                         of.fields.push((name, Kind::parse(kind.trim())));
                     }
                 }
@@ -113,6 +115,6 @@ impl Kind {
 
 /// Every type that a `v1` Pod, ConfigMap or Secret is made of.
 pub fn v1() -> &'static Schema {
-    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(include_str!("v1.txt")));
+    static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::parse(&[include_str!("v1.txt")]));
     &SCHEMA
 }

@@ -22,7 +22,7 @@ pub(super) fn check(metadata: &ObjectMeta, faults: &mut Faults) {
                 remedy,
             );
         }
-        "" => required(&path.field("name"), "add `metadata.name`", faults),
+        "" => required(&path.field("name"), "give the object a name", faults),
         name => dns_subdomain(name, &path.field("name"), faults),
     }
     if let Some(namespace) = &metadata.namespace {

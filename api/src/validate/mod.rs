@@ -20,6 +20,7 @@ mod selectors;
 mod tests;
 mod volumes;
 
+pub(crate) use self::names::REQUIRED;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 
 use crate::fault::{Fault, Faults};

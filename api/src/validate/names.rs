@@ -166,9 +166,12 @@ pub(super) fn no_steps_back(local: &str, path: &Path<'_>, faults: &mut Faults) {
     }
 }
 
+/// What is said of a field that must be there and is not.
+pub(crate) const REQUIRED: &str = "is required";
+
 /// Notes a field that must be there; `remedy` says what to add.
 pub(super) fn required(path: &Path<'_>, remedy: &str, faults: &mut Faults) {
-    faults.add(path, "is required", remedy);
+    faults.add(path, REQUIRED, remedy);
 }
 
 /// Notes a text that is none of the ones a field knows.

@@ -23,6 +23,14 @@ pub enum Verb {
     Run(Box<RunFlags>),
     /// Show objects of the running kubelet
     Get(Get),
+    /// Show a pod and what happened to it
+    Describe(Describe),
+    /// Print a container's log
+    Logs(Logs),
+    /// Run a command in a container
+    Exec(Exec),
+    /// Attach to a container's own streams
+    Attach(Attach),
     /// Print a script that teaches a shell to complete this command
     Completion {
         /// The shell
@@ -160,6 +168,101 @@ pub struct Get {
     /// Go on as things change
     #[arg(short, long)]
     pub watch: bool,
+}
+
+/// Show a pod and what happened to it.
+#[derive(Clone, Debug, Args)]
+pub struct Describe {
+    /// `pod`, or `pod/NAME`
+    #[arg(value_name = "pod")]
+    pub resource: String,
+    /// Only these
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Where
+    #[command(flatten)]
+    pub place: InNamespace,
+}
+
+/// Print a container's log.
+#[derive(Clone, Debug, Args)]
+pub struct Logs {
+    /// The pod, by its name here or in its manifest
+    #[arg(value_name = "POD")]
+    pub pod: String,
+    /// The container, when the pod has several
+    #[arg(value_name = "CONTAINER")]
+    pub container_last: Option<String>,
+    /// The container, when the pod has several
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Where
+    #[command(flatten)]
+    pub place: InNamespace,
+    /// Go on as it grows
+    #[arg(short, long)]
+    pub follow: bool,
+    /// That of the container before its last restart
+    #[arg(short, long)]
+    pub previous: bool,
+    /// Only the last N lines; -1 for all
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub tail: Option<String>,
+    /// Only what is younger, like 10s, 5m or 2h
+    #[arg(long, value_name = "DURATION")]
+    pub since: Option<String>,
+    /// Only what was written after, in RFC 3339
+    #[arg(long, value_name = "TIME", conflicts_with = "since")]
+    pub since_time: Option<String>,
+    /// Each line with its time
+    #[arg(long)]
+    pub timestamps: bool,
+    /// No more than so many bytes
+    #[arg(long, value_name = "N")]
+    pub limit_bytes: Option<String>,
+}
+
+/// Run a command in a container.
+#[derive(Clone, Debug, Args)]
+pub struct Exec {
+    /// The pod, by its name here or in its manifest
+    #[arg(value_name = "POD")]
+    pub pod: String,
+    /// The container, when the pod has several
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Where
+    #[command(flatten)]
+    pub place: InNamespace,
+    /// Pass standard input on
+    #[arg(short = 'i', long)]
+    pub stdin: bool,
+    /// Give it a terminal
+    #[arg(short, long)]
+    pub tty: bool,
+    /// The command, after `--`
+    #[arg(value_name = "COMMAND", last = true, required = true)]
+    pub command: Vec<String>,
+}
+
+/// Attach to a container's own streams.
+#[derive(Clone, Debug, Args)]
+pub struct Attach {
+    /// The pod, by its name here or in its manifest
+    #[arg(value_name = "POD")]
+    pub pod: String,
+    /// The container, when the pod has several
+    #[arg(short, long, value_name = "NAME")]
+    pub container: Option<String>,
+    /// Where
+    #[command(flatten)]
+    pub place: InNamespace,
+    /// Pass standard input on
+    #[arg(short = 'i', long)]
+    pub stdin: bool,
+    /// The container has a terminal
+    #[arg(short, long)]
+    pub tty: bool,
 }
 
 /// How objects are shown.

@@ -1,6 +1,7 @@
 //! `kubelet get`: objects of the running kubelet, as a table or as they are.
 
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use http_body_util::BodyExt as _;
 use serde::Serialize as _;
@@ -11,6 +12,8 @@ use super::client::{Client, Error, escape};
 use super::print::{table, yaml};
 
 const JSON: &str = "application/json";
+/// The annotation of the node that holds what its sources refuse.
+const PROBLEMS: &str = "coracle.dev/problems";
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
 /// A resource as the command line names it.
@@ -24,8 +27,11 @@ pub struct Named {
     pub namespaced: bool,
 }
 
+/// Pods.
+pub const PODS: Named = Named { plural: "pods", singular: "pod", namespaced: true };
+
 const RESOURCES: &[(Named, &[&str])] = &[
-    (Named { plural: "pods", singular: "pod", namespaced: true }, &["po"]),
+    (PODS, &["po"]),
     (Named { plural: "nodes", singular: "node", namespaced: false }, &["no"]),
     (Named { plural: "events", singular: "event", namespaced: true }, &["ev"]),
     (Named { plural: "configmaps", singular: "configmap", namespaced: true }, &["cm"]),
@@ -54,7 +60,7 @@ impl Named {
 }
 
 /// Runs the verb.
-pub async fn run(client: &Client, get: &Get) -> anyhow::Result<()> {
+pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
     let (resource, first) = split(&get.resource);
     let named = Named::find(resource).ok_or_else(|| {
         anyhow::anyhow!("a node has no \"{resource}\": there are pods, nodes, events, configmaps and secrets")
@@ -81,14 +87,27 @@ pub async fn run(client: &Client, get: &Get) -> anyhow::Result<()> {
         Some(Output::Json | Output::Yaml | Output::Name) => objects(client, get, named, &paths).await?,
         None | Some(Output::Wide) => tables(client, get, named, &paths).await?,
     }
-    match missing.len() {
-        0 => Ok(()),
-        _ => anyhow::bail!("{}", missing.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
+    for error in &missing {
+        eprintln!("{error}");
+    }
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Says what the sources of this node refuse, after what they gave.
+async fn warn(client: &Client) {
+    let Ok(nodes) = client.json("/api/v1/nodes", JSON).await else { return };
+    for node in nodes.get("items").and_then(Value::as_array).into_iter().flatten() {
+        let annotation = node.pointer("/metadata/annotations").and_then(|all| all.get(PROBLEMS));
+        let problems = annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
+        let problems: Vec<String> = problems.unwrap_or_default();
+        for problem in problems {
+            eprintln!("warning: {problem}");
+        }
     }
 }
 
 /// `pod/web` is a resource and a name.
-fn split(text: &str) -> (&str, Option<&str>) {
+pub fn split(text: &str) -> (&str, Option<&str>) {
     match text.split_once('/') {
         Some((resource, name)) => (resource, Some(name)),
         None => (text, None),
@@ -114,7 +133,7 @@ pub async fn full_name(client: &Client, named: Named, namespace: &str, name: &st
     let path = |name: &str| format!("{}/{}", named.path(Some(namespace)), escape(name));
     let not_found = match client.get(&path(name), JSON).await {
         Ok(_) => return Ok(name.to_owned()),
-        Err(error) if error.is_not_found() && named.plural == "pods" => error,
+        Err(error) if error.is_not_found() && named == PODS => error,
         Err(error) => return Err(error),
     };
     let nodes = client.json("/api/v1/nodes", JSON).await?;
@@ -189,6 +208,7 @@ async fn tables(client: &Client, get: &Get, named: Named, paths: &[String]) -> a
             _ => eprintln!("No resources found"),
         }
     }
+    warn(client).await;
     match (get.watch, paths) {
         (true, [path]) => watch(client, &mut printer, path, &revision).await,
         (true, _) => anyhow::bail!("-w watches one object or all of them, not several"),

@@ -1,5 +1,7 @@
 //! Where the log goes: standard error, as text or as JSON.
 
+use std::io::IsTerminal as _;
+
 use tracing::Level;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -22,7 +24,9 @@ pub fn start(logging: Logging) {
         .with_target("api", level);
     let filter = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(own);
     let registry = tracing_subscriber::registry().with(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    // Colours are for people: a log file holds none.
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     // A second subscriber in one process (tests) is no reason to stop.
     let _ =
         if logging.json { registry.with(lines.json()).try_init() } else { registry.with(lines).try_init() };

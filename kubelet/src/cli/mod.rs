@@ -2,11 +2,16 @@
 
 mod args;
 mod client;
+mod describe;
 mod flags;
 mod get;
 mod logging;
+mod logs;
 mod parse;
+mod pod;
 mod print;
+mod session;
+mod terminal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,6 +45,10 @@ pub fn main() -> ExitCode {
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
         Verb::Get(ref get) => ask(get::run(&client(), get)),
+        Verb::Describe(ref describe) => ask(describe::run(&client(), describe)),
+        Verb::Logs(ref logs) => ask(logs::run(&client(), logs)),
+        Verb::Exec(ref exec) => ask(session::exec(&client(), exec)),
+        Verb::Attach(ref attach) => ask(session::attach(&client(), attach)),
         Verb::Completion { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut std::io::stdout());
             ExitCode::SUCCESS
@@ -73,13 +82,16 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     }
 }
 
-/// Runs a verb that asks the running kubelet.
-fn ask(verb: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+/// Runs a verb that asks the running kubelet; the code is the command's own where there was one.
+fn ask(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(verb)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
+    let ended = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let ended = runtime.block_on(verb);
+        // A thread may wait for a key that nobody presses any more.
+        runtime.shutdown_background();
+        ended
+    });
+    ended.unwrap_or_else(|error| failed(&error))
 }
 
 fn misused(mistakes: &[String]) -> ExitCode {

@@ -1,10 +1,18 @@
-//! Images: there when a container needs them, by its pull policy.
+//! Images: there when a container needs them, by its pull policy, with the credentials of its pod and its node.
 
+pub mod keyring;
+pub mod name;
+mod node;
+mod progress;
+mod pulls;
+
+use std::path::Path;
 use std::sync::Arc;
 
-use futures_util::StreamExt;
-
 use crate::runtime::{self, Image, Runtime};
+use keyring::Keyring;
+use name::{ImageName, InvalidName};
+pub use progress::Progress;
 
 /// When an image is pulled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +46,11 @@ pub enum Pulled {
 }
 
 /// Why an image is not there.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
+    /// No image can be called so.
+    #[error("{0}")]
+    InvalidName(#[from] InvalidName),
     /// The registry or the engine refused.
     #[error("{0}")]
     Pull(runtime::Error),
@@ -55,6 +66,7 @@ impl Error {
     /// `state.waiting.reason`.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::InvalidName(_) => "InvalidImageName",
             Self::Pull(_) => "ErrImagePull",
             Self::NeverPull(_) => "ErrImageNeverPull",
             Self::Inspect(_) => "ImageInspectError",
@@ -65,15 +77,19 @@ impl Error {
 /// The images of this node.
 pub struct Images {
     runtime: Arc<dyn Runtime>,
+    pulls: pulls::Pulls,
+    node: node::NodeKeys,
 }
 
 impl Images {
-    /// Images of that engine.
-    pub fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { runtime }
+    /// Images of that engine, so many pulled at once; `root_dir` may hold a `config.json` with credentials.
+    pub fn new(runtime: Arc<dyn Runtime>, pulls_at_once: usize, root_dir: &Path) -> Self {
+        let pulls = pulls::Pulls::new(runtime.clone(), pulls_at_once);
+        Self { runtime, pulls, node: node::NodeKeys::of(root_dir) }
     }
 
-    /// Makes sure the image is there; `pulling` is called when a pull begins.
+    /// Makes sure the image is there. `pulling` is called when a pull begins and whenever it has got further; the
+    /// pod's credentials are tried before the node's, and nobody's last.
     ///
     /// # Errors
     /// Each with its reason for the container's status.
@@ -81,20 +97,22 @@ impl Images {
         &self,
         name: &str,
         policy: Policy,
-        pulling: &(dyn Fn() + Sync),
+        pod: &Keyring,
+        pulling: &(dyn Fn(&Progress) + Sync),
     ) -> Result<(Image, Pulled), Error> {
+        let parsed = ImageName::parse(name)?;
         let here = self.runtime.image(name).await.map_err(Error::Inspect)?;
         match (policy, here) {
             (Policy::IfNotPresent | Policy::Never, Some(image)) => return Ok((image, Pulled::Present)),
             (Policy::Never, None) => return Err(Error::NeverPull(name.to_owned())),
             (Policy::Always, _) | (Policy::IfNotPresent, None) => {}
         }
-        pulling();
-        let mut progress = self.runtime.pull(name, None).await.map_err(Error::Pull)?;
-        while let Some(line) = progress.next().await {
-            line.map_err(Error::Pull)?;
-        }
+        let mut credentials = pod.find(&parsed);
+        credentials.extend(self.node.find(&parsed).await);
+        self.pulls.pull(&parsed.to_pull().to_string(), credentials, pulling).await.map_err(Error::Pull)?;
         let image = self.runtime.image(name).await.map_err(Error::Inspect)?;
-        image.map(|image| (image, Pulled::Fetched)).ok_or_else(|| Error::NeverPull(name.to_owned()))
+        let vanished =
+            || Error::Inspect(runtime::Error::NotFound { what: format!("the image {name} just pulled") });
+        image.map(|image| (image, Pulled::Fetched)).ok_or_else(vanished)
     }
 }

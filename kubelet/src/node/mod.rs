@@ -31,13 +31,11 @@ pub fn facts(options: &Options) -> Facts {
     }
 }
 
-/// The same facts, completed by what the engine says of itself.
-pub fn with_engine(facts: &Facts, info: &Info) -> Arc<Facts> {
-    let driver = match info.cgroup_driver.as_str() {
-        "cgroupfs" if !info.rootless => Some(CgroupDriver::Cgroupfs),
-        "systemd" if !info.rootless => Some(CgroupDriver::Systemd),
-        _ => None,
-    };
+/// The same facts, completed by what the engine says of itself. With systemd's driver pods get no cgroup of their own:
+/// slices nobody gives weights to would make all pods equal, whatever they ask for.
+pub fn with_engine(facts: &Facts, info: &Info, has_cgroups: bool) -> Arc<Facts> {
+    let can = has_cgroups && !info.rootless && info.cgroup_driver == "cgroupfs";
+    let driver = can.then_some(CgroupDriver::Cgroupfs);
     Arc::new(Facts { cgroup_driver: driver, ..facts.clone() })
 }
 

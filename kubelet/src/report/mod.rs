@@ -2,6 +2,8 @@
 //!
 //! Whoever knows something puts it into the [`Outbox`]; `status` takes it out. Nobody waits for anybody.
 
+mod node;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,6 +11,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use tokio::sync::Notify;
 
 use crate::observed::{PodUid, Timestamp};
+pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
 
 /// Events kept until `status` takes them; a burst beyond it loses its oldest, which are counted.
 const NOTES_LIMIT: usize = 4096;
@@ -109,10 +112,20 @@ pub enum Report {
 pub struct Mail {
     /// The latest report of each pod that has a new one.
     pub reports: BTreeMap<PodUid, Report>,
+    /// The latest about the node, when there is something new.
+    pub node: Option<Box<NodeReport>>,
+    /// What the sources refuse now, a line each, when that has changed.
+    pub problems: Option<Vec<String>>,
     /// Events in the order they happened.
     pub notes: VecDeque<Note>,
     /// Events lost to [`NOTES_LIMIT`].
     pub lost: u64,
+}
+
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.reports.is_empty() && self.notes.is_empty() && self.node.is_none() && self.problems.is_none()
+    }
 }
 
 /// Where reports and events wait to be taken: the newest report of a pod replaces the older one.
@@ -134,6 +147,18 @@ impl Outbox {
         self.arrived.notify_one();
     }
 
+    /// Puts in the latest about the node.
+    pub fn node(&self, report: NodeReport) {
+        self.lock().node = Some(Box::new(report));
+        self.arrived.notify_one();
+    }
+
+    /// Puts in what the sources refuse now, all of it, a line each; nothing when all is well again.
+    pub fn problems(&self, problems: Vec<String>) {
+        self.lock().problems = Some(problems);
+        self.arrived.notify_one();
+    }
+
     /// Puts in an event.
     pub fn note(&self, about: About, severity: Severity, reason: &'static str, message: impl Into<String>) {
         let note = Note { about, severity, reason, message: message.into(), at: Timestamp::now() };
@@ -151,7 +176,7 @@ impl Outbox {
     pub async fn take(&self) -> Mail {
         loop {
             let mail = std::mem::take(&mut *self.lock());
-            if !mail.reports.is_empty() || !mail.notes.is_empty() {
+            if !mail.is_empty() {
                 return mail;
             }
             self.arrived.notified().await;

@@ -3,6 +3,8 @@
 #[cfg(any(test, feature = "fake"))]
 pub mod contract;
 pub mod docker;
+#[cfg(any(test, feature = "fake"))]
+pub mod fake;
 pub mod spec;
 
 use std::collections::BTreeMap;
@@ -90,8 +92,21 @@ pub struct Image {
     pub size_bytes: u64,
 }
 
+/// What the engine says of a pull under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PullStep {
+    /// The layer it is about, or the tag, or nothing.
+    pub layer: String,
+    /// What is done with it (`Downloading`, `Pull complete`, ...).
+    pub status: String,
+    /// How much of that is done.
+    pub done_bytes: Option<u64>,
+    /// How much there is to do.
+    pub total_bytes: Option<u64>,
+}
+
 /// Who may pull from a registry.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Credentials {
     /// User name.
     pub username: String,
@@ -264,12 +279,12 @@ pub trait Runtime: Send + Sync + 'static {
     /// The image of that name, `None` when the engine does not hold it.
     async fn image(&self, name: &str) -> Result<Option<Image>, Error>;
 
-    /// Pulls an image; the stream carries progress for people and ends with the first error.
+    /// Pulls an image; the stream tells how it goes and ends with the first error. Dropping it ends the pull.
     async fn pull(
         &self,
         name: &str,
         credentials: Option<&Credentials>,
-    ) -> Result<BoxStream<'static, Result<String, Error>>, Error>;
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error>;
 
     /// All images the engine holds.
     async fn images(&self) -> Result<Vec<Image>, Error>;

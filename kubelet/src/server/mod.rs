@@ -1,6 +1,10 @@
 //! The node's API: Kubernetes objects and the classic endpoints, on the local socket; `/healthz` alone over TCP.
 
+mod classic;
+mod container;
+mod exec;
 mod health;
+mod logs;
 mod socket;
 
 use std::io;
@@ -9,9 +13,13 @@ use std::sync::Arc;
 
 use apiserver::{Api, Version};
 use axum::Router;
+use axum::routing::{any, get};
+use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::metrics::Metrics;
+use crate::runtime::Runtime;
 use crate::status::Board;
 use crate::status::resources::RESOURCES;
 pub use health::Health;
@@ -22,18 +30,38 @@ pub const VERSION: Version =
     Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
 /// What the API shows and reaches.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Context {
     /// The objects.
     pub board: Arc<Board>,
+    /// Logs and commands.
+    pub runtime: Arc<dyn Runtime>,
     /// Whether all is well.
     pub health: Arc<Health>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// The settings in force, as a KubeletConfiguration.
+    pub configuration: Arc<Value>,
 }
 
 /// Every path of the node's API.
 pub fn router(context: &Context) -> Router {
     let api = Api::new(context.board.store().clone(), RESOURCES, VERSION);
-    api.router().merge(health::router(&context.health))
+    Router::new()
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/attach", any(exec::attach))
+        .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::classic))
+        .route("/exec/{namespace}/{pod}/{container}", any(exec::classic_exec))
+        .route("/attach/{namespace}/{pod}/{container}", any(exec::classic_attach))
+        .route("/pods", get(classic::pods))
+        .route("/runningpods", get(classic::running_pods))
+        .route("/runningpods/", get(classic::running_pods))
+        .route("/configz", get(classic::configuration))
+        .route("/metrics", get(classic::metrics))
+        .with_state(context.clone())
+        .merge(health::router(&context.health))
+        .merge(api.router())
 }
 
 /// Serves the local socket until told to stop.

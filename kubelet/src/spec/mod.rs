@@ -27,10 +27,15 @@ pub use support::{Refusal, refusals};
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 
 use crate::observed::PodUid;
-use crate::runtime::spec::Identity;
+use crate::runtime::spec::{Identity, Resources};
 
 /// The namespace of a pod that names none.
 const DEFAULT_NAMESPACE: &str = "default";
+
+/// The pod's own cgroup: its path as the engine is told, whether it is of the Burstable class, and its limits.
+pub fn pod_cgroup(pod: &Pod, facts: &Facts) -> Option<(String, bool, Resources)> {
+    resources::of_pod(pod.spec.as_ref()?, pod.metadata.uid.as_deref()?, facts)
+}
 
 /// The namespace a pod lives in.
 pub(crate) fn namespace(pod: &Pod) -> &str {

@@ -114,6 +114,25 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
     })
 }
 
+/// What a pod's own cgroup holds it to: the sums over its containers, a limit only where every container has one.
+/// `None` where pods get no cgroup, or where the engine's driver makes it.
+pub(super) fn of_pod(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<(String, bool, Resources)> {
+    if facts.cgroup_driver? != CgroupDriver::Cgroupfs {
+        return None;
+    }
+    let path = cgroup_parent(spec, uid, facts)?;
+    let requests = api::resources::pod_requests(spec);
+    let sums = api::resources::pod_limits(spec);
+    let everywhere = |name: &str| {
+        super::containers(spec)
+            .all(|c| c.resources.as_ref().is_some_and(|resources| limit(resources, name).is_some()))
+    };
+    let sum = |name: &str| sums.get(name).copied().filter(|_| everywhere(name));
+    let request = requests.get("cpu").copied().map(Quantity::milli);
+    let resources = limits(request, sum("cpu").map(Quantity::milli), sum("memory"), facts);
+    Some((path, class(spec) == QosClass::Burstable, resources))
+}
+
 fn memory_request(container: &Container) -> i64 {
     container.resources.as_ref().and_then(|r| request(r, "memory")).map_or(0, Quantity::units)
 }

@@ -130,6 +130,14 @@ impl Events {
         expired
     }
 
+    /// How long until the oldest event has had its time, `None` when there is none.
+    pub fn next_expiry(&self, now: Timestamp) -> Option<Duration> {
+        let (oldest, _) = self.order.front()?;
+        let age = Duration::try_from(now.duration_since(*oldest)).unwrap_or_default();
+        // A second more, so that it is past its time and not just at it.
+        Some(TIME_TO_LIVE.saturating_sub(age) + Duration::from_secs(1))
+    }
+
     fn let_through(&mut self, about: &About, at: Timestamp) -> bool {
         let key = (about.uid.clone(), about.name.clone());
         let bucket = self.buckets.entry(key).or_insert(Bucket { tokens: BURST, at });
@@ -215,3 +223,6 @@ fn object(node: &str, sameness: &Sameness, event: &Shown, message: &str) -> Map<
         _ => Map::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

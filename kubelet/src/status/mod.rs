@@ -4,6 +4,7 @@
 
 mod columns;
 pub mod events;
+mod node;
 mod pods;
 pub mod resources;
 
@@ -15,22 +16,40 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::report::{Mail, Outbox, Report};
+use crate::report::{Mail, NodeReport, Outbox, Report};
 use events::Events;
 
 /// The API objects of this node.
 #[derive(Debug)]
 pub struct Board {
     store: Memory,
-    events: Mutex<Events>,
+    state: Mutex<State>,
+}
+
+/// What must be remembered to tell it again.
+#[derive(Debug)]
+struct State {
+    events: Events,
+    node_name: String,
+    node: NodeReport,
+    problems: Vec<String>,
 }
 
 impl Board {
     /// A board on which nothing stands yet; `node` is the name events come from.
     pub fn new(node: &str) -> Arc<Self> {
         // The time as first revision: it is above all revisions of the process before, so their watchers list again.
-        let first = u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default();
-        Arc::new(Self { store: Memory::new(first), events: Mutex::new(Events::new(node)) })
+        let now = Timestamp::now();
+        let first = u64::try_from(now.as_millisecond()).unwrap_or_default();
+        let state = State {
+            events: Events::new(node),
+            node_name: node.to_owned(),
+            node: NodeReport { created_at: Some(now), ..NodeReport::default() },
+            problems: Vec::new(),
+        };
+        let board = Self { store: Memory::new(first), state: Mutex::new(state) };
+        board.put_node(&board.state());
+        Arc::new(board)
     }
 
     /// The store that the API serves.
@@ -41,7 +60,12 @@ impl Board {
     /// Takes what the outbox holds, for as long as the task lives.
     pub async fn drain(self: Arc<Self>, outbox: Arc<Outbox>) {
         loop {
-            let mail = outbox.take().await;
+            let next_expiry = self.state().events.next_expiry(Timestamp::now());
+            let mail = match next_expiry {
+                // Nothing arrives in time: the oldest event goes all the same.
+                Some(after) => tokio::time::timeout(after, outbox.take()).await.unwrap_or_default(),
+                None => outbox.take().await,
+            };
             self.post(mail, Timestamp::now());
         }
     }
@@ -68,13 +92,21 @@ impl Board {
                 }
             }
         }
-        let mut events = self.events();
+        let mut state = self.state();
+        if mail.node.is_some() || mail.problems.is_some() {
+            if let Some(report) = mail.node {
+                let created_at = report.created_at.or(state.node.created_at);
+                state.node = NodeReport { created_at, ..*report };
+            }
+            state.problems = mail.problems.unwrap_or(std::mem::take(&mut state.problems));
+            self.put_node(&state);
+        }
         for note in mail.notes {
-            if let Some(object) = events.record(&note) {
+            if let Some(object) = state.events.record(&note) {
                 self.put(resources::EVENTS, &object);
             }
         }
-        for (namespace, name) in events.expire(now) {
+        for (namespace, name) in state.events.expire(now) {
             self.store.delete(resources::EVENTS, &namespace, &name);
         }
         if mail.lost > 0 {
@@ -103,7 +135,14 @@ impl Board {
         self.store.put(resource, &Draft::new(object, resources::fields(resource)));
     }
 
-    fn events(&self) -> MutexGuard<'_, Events> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
+    fn put_node(&self, state: &State) {
+        self.put(resources::NODES, &node::object(&state.node_name, &state.node, &state.problems));
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

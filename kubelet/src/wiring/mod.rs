@@ -8,8 +8,10 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::desired::Desired;
 use crate::images::Images;
+use crate::metrics::Metrics;
 use crate::node;
 use crate::observe::{Engine, Observer};
 use crate::options::Options;
@@ -42,11 +44,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Arc::new(Docker::connect(&options.docker_endpoint, &options.node_name, settings)?);
     let observer = Observer::new(runtime.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
-    let facts = follow_engine(&options, runtime.clone(), observer.clone());
+    let is_local = options.docker_endpoint.starts_with("unix:");
+    let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
+    let facts = follow_engine(&options, cgroups.is_some(), runtime.clone(), observer.clone());
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
-        images: Arc::new(Images::new(runtime)),
+        images: Arc::new(Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir)),
+        cgroups,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -67,9 +72,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         });
     }
     tokio::spawn(until_told(stop));
-    server::serve_socket(&root_dir, &Context { board, health }, stopped)
-        .await
-        .context("cannot serve the node's API")
+    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+    let configuration = Arc::new(options.kubelet_configuration());
+    let context = Context { board, runtime, health, metrics, configuration };
+    server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -90,6 +96,7 @@ async fn until_told(stop: watch::Sender<bool>) {
 /// Facts of the node, asked of the engine anew whenever it comes back.
 fn follow_engine(
     options: &Options,
+    has_cgroups: bool,
     runtime: Arc<dyn Runtime>,
     observer: Arc<Observer>,
 ) -> watch::Receiver<Arc<Facts>> {
@@ -100,7 +107,7 @@ fn follow_engine(
         while engine.wait_for(|engine| *engine == Engine::Up).await.is_ok() {
             match runtime.info().await {
                 Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, &info));
+                    facts.send_replace(node::with_engine(&own, &info, has_cgroups));
                 }
                 Err(error) => tracing::warn!(%error, "the engine did not say what it is"),
             }

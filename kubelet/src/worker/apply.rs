@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Assignment, Tools, create, stop};
+use crate::cgroups::PodCgroup;
 use crate::observed::{self, PodUid};
 use crate::plan::{Action, Hashes};
 use crate::report::{About, Severity};
 use crate::runtime;
-use crate::spec::Facts;
+use crate::spec::{self, Facts};
 use crate::volumes;
 
 /// Everything an action needs to know; a snapshot of the moment it was planned.
@@ -110,7 +111,10 @@ impl Job {
 /// Does one action.
 pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
     match action {
-        Action::MountVolumes => mount_volumes(job).await,
+        Action::MountVolumes => {
+            hold_in_cgroup(job).await;
+            mount_volumes(job).await
+        }
         Action::CreateSandbox { attempt } => create::sandbox(job, *attempt).await,
         Action::StartSandbox { id } => create::start_sandbox(job, id).await,
         Action::CreateContainer { name, attempt, back_off } => {
@@ -122,6 +126,20 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
         }
         Action::Remove { id } => remove(job, id).await,
         Action::CleanUp => clean_up(job).await,
+    }
+}
+
+/// Makes the pod's cgroup; a pod runs without one rather than not at all.
+async fn hold_in_cgroup(job: &Job) {
+    let facts = job.facts();
+    let Some(cgroups) = job.tools.cgroups.clone() else { return };
+    let Some((path, burstable, resources)) = spec::pod_cgroup(&job.assignment.pod.pod, &facts) else {
+        return;
+    };
+    let (uid, pod) = (job.uid.clone(), PodCgroup { path, burstable, resources });
+    let done = tokio::task::spawn_blocking(move || cgroups.hold(&uid, &pod)).await;
+    if let Ok(Err(error)) = done {
+        job.warn_pod("FailedCgroup", format!("the limits of the pod as a whole do not hold: {error}"));
     }
 }
 
@@ -154,6 +172,13 @@ async fn remove(job: &Job, id: &str) -> Result<(), Fault> {
 }
 
 async fn clean_up(job: &Job) -> Result<(), Fault> {
+    if let Some(cgroups) = job.tools.cgroups.clone() {
+        let uid = job.uid.clone();
+        let done = tokio::task::spawn_blocking(move || cgroups.release(&uid)).await;
+        if let Ok(Err(error)) = done {
+            tracing::warn!(pod = %job.uid, %error, "a cgroup stays behind");
+        }
+    }
     let unmounted = job.tools.volumes.unmount(&job.uid).await;
     unmounted.map_err(|error| Fault::lasting("Terminating", "FailedUnmount", error.to_string()))
 }

@@ -1,16 +1,21 @@
 //! Makes and starts sandboxes and containers.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::apply::{Fault, Job, look};
 use super::hooks;
-use crate::images::{self, Pulled};
+use crate::images::keyring::Keyring;
+use crate::images::{self, Progress, Pulled};
 use crate::observed::{Sandbox, State};
 use crate::plan;
 use crate::runtime::{self, Image, Seen};
 use crate::spec::{self, ConfigError, ContainerInput, Environment};
+
+/// How often a long pull tells how far it is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 
 /// Makes the pod's sandbox.
 pub(super) async fn sandbox(job: &Job, attempt: u32) -> Result<(), Fault> {
@@ -156,8 +161,16 @@ async fn ensure_image(job: &Job, container: &Container) -> Result<Image, Fault> 
     let name = container.image.as_deref().unwrap_or_default();
     let policy = images::Policy::of(container.image_pull_policy.as_deref().unwrap_or_default());
     let begun = Instant::now();
-    let pulling = || job.normal(&container.name, "Pulling", format!("Pulling image \"{name}\""));
-    match job.tools.images.ensure(name, policy, &pulling).await {
+    let next = AtomicU64::new(0);
+    let pulling = |progress: &Progress| {
+        let seconds = begun.elapsed().as_secs();
+        if seconds >= next.load(Ordering::Relaxed) {
+            let so_far = if progress.is_beginning() { String::new() } else { format!(": {progress}") };
+            job.normal(&container.name, "Pulling", format!("Pulling image \"{name}\"{so_far}"));
+            next.store(seconds + PROGRESS_EVERY.as_secs(), Ordering::Relaxed);
+        }
+    };
+    match job.tools.images.ensure(name, policy, &pull_keys(job), &pulling).await {
         Ok((image, Pulled::Present)) => {
             let message = format!("Container image \"{name}\" already present on machine");
             job.normal(&container.name, "Pulled", message);
@@ -186,6 +199,28 @@ async fn ensure_image(job: &Job, container: &Container) -> Result<Image, Fault> 
             })
         }
     }
+}
+
+/// The credentials in the pod's pull secrets; one that is missing or cannot be read is told, and the pull goes on.
+fn pull_keys(job: &Job) -> Keyring {
+    let pod = &job.assignment.pod.pod;
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let warn = |message: String| job.warn_pod("FailedToRetrieveImagePullSecret", message);
+    let mut secrets = Vec::new();
+    for reference in plan::spec(pod).image_pull_secrets.iter().flatten() {
+        match job.assignment.references.secret(namespace, &reference.name) {
+            Some(secret) => secrets.push(secret.as_ref()),
+            None => warn(format!(
+                "Secret {namespace}/{} is not there; images are pulled without it",
+                reference.name
+            )),
+        }
+    }
+    let (keyring, problems) = Keyring::of_secrets(secrets);
+    for problem in problems {
+        warn(format!("{problem}; images are pulled without it"));
+    }
+    keyring
 }
 
 /// Starts a container and runs its postStart hook.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use api::references::References;
 use tokio::sync::watch;
 
+use crate::cgroups::Cgroups;
 use crate::desired::DesiredPod;
 use crate::images::Images;
 use crate::observe::Observer;
@@ -34,6 +35,8 @@ pub struct Tools {
     pub observer: Arc<Observer>,
     /// Images.
     pub images: Arc<Images>,
+    /// Cgroups of pods, `None` where there are none.
+    pub cgroups: Option<Arc<Cgroups>>,
     /// Volumes.
     pub volumes: Arc<Volumes>,
     /// Where reports and events go.

@@ -9,6 +9,7 @@ use kubelet::runtime::docker::{Docker, Settings, pause_image};
 use tests::{Engine, IMAGE};
 
 mod docker;
+mod pull;
 
 /// A bench whose nodes are named after the test and this run.
 async fn bench(test: &str) -> Bench {

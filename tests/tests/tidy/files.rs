@@ -32,6 +32,8 @@ fn check(source: &Source) -> Vec<String> {
             &format!("{lines} lines, more than {most}: a file is one idea, split it"),
         ));
     }
+    // A bench is no test: it measures over a time.
+    let is_bench = path.starts_with("tests/benches/");
     let is_test = path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs");
     for (number, line) in text.lines().enumerate().filter(|_| !path.starts_with("tests/tests/tidy/")) {
         if line.trim_start().starts_with("#[ignore") {
@@ -39,7 +41,7 @@ fn check(source: &Source) -> Vec<String> {
         }
         let code = line.split("//").next().unwrap_or("");
         let sleeps = code.contains("thread::sleep") || code.contains("time::sleep(");
-        if is_test && sleeps && path != WAITS {
+        if is_test && !is_bench && sleeps && path != WAITS {
             faults.push(broken(
                 path,
                 number + 1,

@@ -19,7 +19,7 @@ fn secret(value: serde_json::Value, expected: &[&str]) {
 
 #[test]
 fn metadata() {
-    config_map(json!({"metadata": {}}), &["metadata.name: is required; add `metadata.name`"]);
+    config_map(json!({"metadata": {}}), &["metadata.name: is required; give the object a name"]);
     config_map(
         json!({"metadata": {"generateName": "a-"}}),
         &[

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use super::args::RunFlags;
 use crate::options::Options;
 use values::Wanted;
+pub use values::duration;
 
 /// What was read, and what a person should know about it.
 #[derive(Debug)]

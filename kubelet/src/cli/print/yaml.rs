@@ -37,7 +37,7 @@ fn object(out: &mut String, map: &Map<String, Value>, indent: usize) {
         if at > 0 || out.is_empty() || out.ends_with('\n') {
             spaces(out, indent);
         }
-        text(out, key, indent);
+        line(out, key);
         out.push(':');
         match value {
             Value::Object(inner) if !inner.is_empty() => {
@@ -92,25 +92,45 @@ fn scalar(out: &mut String, value: &Value, indent: usize) {
 }
 
 fn text(out: &mut String, text: &str, indent: usize) {
-    if text.contains('\n') && fits_block(text) {
-        return block(out, text, indent);
-    }
+    if text.contains('\n') && fits_block(text) { block(out, text, indent) } else { line(out, text) }
+}
+
+/// A text on one line: bare where that is safe, else in the quotes that need the least inside them.
+fn line(out: &mut String, text: &str) {
     if is_plain(text) {
         out.push_str(text);
-    } else if text.chars().any(|c| c.is_control()) {
-        // A JSON string is a YAML string.
-        out.push_str(&Value::from(text).to_string());
-    } else if text.contains(['\'', '\\']) && !text.contains('"') || reads_as_other(text) {
-        let _ = write!(out, "\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+    } else if text.chars().any(needs_escape)
+        || text.contains('\'') && !text.contains('"')
+        || reads_as_other(text)
+    {
+        out.push('"');
+        for c in text.chars() {
+            match c {
+                '"' => out.push_str("\\\""),
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\t' => out.push_str("\\t"),
+                c if needs_escape(c) => {
+                    let _ = write!(out, "\\U{:08X}", u32::from(c));
+                }
+                c => out.push(c),
+            }
+        }
+        out.push('"');
     } else {
         let _ = write!(out, "'{}'", text.replace('\'', "''"));
     }
 }
 
+/// Characters that YAML does not take as they are, or takes for line breaks.
+fn needs_escape(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{feff}' | '\u{2028}' | '\u{2029}' | '\u{fffe}' | '\u{ffff}')
+}
+
 /// Lines as they are, under `|`; a text that begins with a space or holds odd characters needs quotes.
 fn fits_block(text: &str) -> bool {
     !text.starts_with([' ', '\n', '\t'])
-        && !text.chars().any(|c| c.is_control() && c != '\n' && c != '\t')
+        && !text.chars().any(|c| needs_escape(c) && c != '\n' && c != '\t')
         && !text.lines().any(|line| line.ends_with(' '))
 }
 
@@ -137,13 +157,14 @@ fn is_plain(text: &str) -> bool {
         '-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`', ' ',
         '~', '=',
     ]);
-    let is_dashed_word = text.starts_with('-') && text.len() > 1 && !text[1..].starts_with([' ', '-']);
+    let is_dashed_word =
+        text.starts_with('-') && text.len() > 1 && !text.starts_with("---") && !text[1..].starts_with(' ');
     !text.is_empty()
         && (!first_needs_quotes || is_dashed_word)
         && !text.ends_with([' ', ':'])
         && !text.contains(": ")
         && !text.contains(" #")
-        && !text.chars().any(char::is_control)
+        && !text.chars().any(needs_escape)
         && !reads_as_other(text)
 }
 
@@ -186,3 +207,6 @@ fn is_date(text: &str) -> bool {
         && bytes[7] == b'-'
         && text.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | ':' | 't' | 'z' | '.' | '+' | ' '))
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use crate::plan::{inits, is_sidecar, spec, status};
 /// Seeds of an ordinary test run; a full run is `make simulate`.
 const SEEDS: u64 = 3_000;
 
-/// Steps with faults, then steps without: what is wanted has to be there at the end.
+/// Steps with faults, then at most so many without: what is wanted has to be there at the end.
 const STORMY: usize = 120;
 const CALM: usize = 900;
 
@@ -76,6 +76,8 @@ struct Run {
     /// Terminal phase told, with the hashes it was told for.
     told: Option<(String, String)>,
     previous: Option<k8s_openapi::api::core::v1::PodStatus>,
+    nothing_to_do: bool,
+    wake_at: Option<Timestamp>,
 }
 
 impl Run {
@@ -85,7 +87,16 @@ impl Run {
         let family = &families[chance.below(families.len())];
         let mut world = World::new();
         world.pod = chance.below(family.len());
-        Self { chance, family, world, counted: Default::default(), told: None, previous: None }
+        Self {
+            chance,
+            family,
+            world,
+            counted: Default::default(),
+            told: None,
+            previous: None,
+            nothing_to_do: false,
+            wake_at: None,
+        }
     }
 
     fn go(&mut self, log: &mut Vec<String>) -> Result<(), String> {
@@ -108,6 +119,11 @@ impl Run {
             if self.world.gone && !self.adopt_orphan() {
                 break;
             }
+            if self.is_idle() {
+                // Nothing happens until the pod wants to be looked at again, if ever.
+                let Some(wake_at) = self.wake_at else { break };
+                self.world.now = self.world.now.max(wake_at.duration_since(at(0)).as_secs());
+            }
         }
         self.rest()
     }
@@ -122,6 +138,13 @@ impl Run {
             self.counted.clear();
         }
         is_orphan
+    }
+
+    /// The last plan, made of the truth, named nothing to do, and nothing is being done.
+    fn is_idle(&self) -> bool {
+        self.world.tasks.is_empty()
+            && self.nothing_to_do
+            && self.world.seen.as_ref() == Some(&self.world.truth)
     }
 
     fn pod(&self) -> &'static Pod {
@@ -257,6 +280,8 @@ impl Run {
             self.world.history.initialized_in.clone_from(&plan.initialized_in);
         }
         self.world.gone |= plan.gone;
+        self.nothing_to_do = plan.actions.is_empty() && under_way.is_empty();
+        self.wake_at = plan.wake_at;
         for action in plan.actions {
             self.world.begin(action, hashes.clone());
         }

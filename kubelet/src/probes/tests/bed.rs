@@ -118,7 +118,7 @@ impl Runtime for Engine {
                 Ok(ExecOutput { exit_code: Some(exit_code), output: output.as_bytes().to_vec() })
             }
             Does::Hangs => {
-                tokio::time::sleep(at_most).await;
+                let _ = tokio::time::timeout(at_most, std::future::pending::<()>()).await;
                 Ok(ExecOutput { exit_code: None, output: Vec::new() })
             }
             Does::Fails => {
@@ -159,7 +159,7 @@ impl Runtime for Engine {
         &self,
         name: &str,
         credentials: Option<&Credentials>,
-    ) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
         unreachable!("probes only run commands")
     }
 

@@ -12,7 +12,7 @@ use http::HeaderValue;
 
 use super::Docker;
 use super::errors::{ASK, WORK, late, meaning, within};
-use crate::runtime::{Credentials, Error, Image};
+use crate::runtime::{Credentials, Error, Image, PullStep};
 
 /// A pull that has shown no progress for so long is given up. Checking a layer of some GiB is silent for minutes.
 const PULL_STANDSTILL: Duration = Duration::from_secs(300);
@@ -62,7 +62,7 @@ pub(super) async fn pull(
     docker: &Docker,
     name: &str,
     credentials: Option<&Credentials>,
-) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
+) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
     const OPERATION: &str = "pull the image";
     let options = CreateImageOptions { from_image: Some(with_tag(name)), ..CreateImageOptions::default() };
     let progress = docker.client().await?.create_image(Some(options), None, credentials.map(told)).boxed();
@@ -72,7 +72,7 @@ pub(super) async fn pull(
         async move {
             let mut progress = state?;
             match tokio::time::timeout(PULL_STANDSTILL, progress.next()).await {
-                Ok(Some(Ok(step))) => Some((Ok(words(step)), Some(progress))),
+                Ok(Some(Ok(step))) => Some((Ok(sort_step(step)), Some(progress))),
                 Ok(Some(Err(error))) => Some((Err(meaning(OPERATION, &name, error)), None)),
                 Ok(None) => None,
                 Err(_) => Some((Err(late(OPERATION, PULL_STANDSTILL)), None)),
@@ -88,14 +88,14 @@ fn with_tag(name: &str) -> String {
     if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") }
 }
 
-fn words(step: CreateImageInfo) -> String {
-    let status = step.status.unwrap_or_default();
-    let layer = step.id.filter(|id| !id.is_empty()).map(|id| format!("{id}: ")).unwrap_or_default();
-    match step.progress_detail {
-        Some(bollard::models::ProgressDetail { current: Some(done), total: Some(total) }) if total > 0 => {
-            format!("{layer}{status} {} %", done * 100 / total)
-        }
-        _ => format!("{layer}{status}"),
+fn sort_step(step: CreateImageInfo) -> PullStep {
+    let bytes = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
+    let detail = step.progress_detail.unwrap_or_default();
+    PullStep {
+        layer: step.id.unwrap_or_default(),
+        status: step.status.unwrap_or_default(),
+        done_bytes: bytes(detail.current),
+        total_bytes: bytes(detail.total),
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
     ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, Runtime, SandboxSpec, Seen, Started, Stream, labels, spec,
+    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels, spec,
 };
 use crate::observed;
 use errors::within;
@@ -211,7 +211,7 @@ impl Runtime for Docker {
         &self,
         name: &str,
         credentials: Option<&Credentials>,
-    ) -> Result<BoxStream<'static, Result<String, Error>>, Error> {
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
         image::pull(self, name, credentials).await
     }
 

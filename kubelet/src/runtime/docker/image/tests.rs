@@ -1,8 +1,6 @@
 //! Words about images.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use bollard::models::ProgressDetail;
-
 use super::*;
 
 #[test]
@@ -15,18 +13,6 @@ fn a_pull_is_of_one_tag() {
     ] {
         assert_eq!(with_tag(name), pulled);
     }
-}
-
-#[test]
-fn progress_reads_as_a_line() {
-    let step = |id: &str, current: Option<i64>| CreateImageInfo {
-        id: Some(id.to_owned()),
-        status: Some("Downloading".to_owned()),
-        progress_detail: Some(ProgressDetail { current, total: Some(200) }),
-        ..CreateImageInfo::default()
-    };
-    assert_eq!(words(step("abc", Some(50))), "abc: Downloading 25 %");
-    assert_eq!(words(step("", None)), "Downloading");
 }
 
 #[test]

@@ -1,0 +1,19 @@
+//! ConfigMaps and Secrets: how much they hold, never what.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Object, age, name};
+
+pub(super) fn config_map(object: &Object, now: Timestamp) -> Vec<Value> {
+    vec![name(object), (count(object, "data") + count(object, "binaryData")).into(), age::of(object, now)]
+}
+
+pub(super) fn secret(object: &Object, now: Timestamp) -> Vec<Value> {
+    let of_type = object.get("type").and_then(Value::as_str).unwrap_or_default();
+    vec![name(object), of_type.into(), count(object, "data").into(), age::of(object, now)]
+}
+
+fn count(object: &Object, field: &str) -> usize {
+    object.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len)
+}

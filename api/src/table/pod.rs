@@ -1,0 +1,203 @@
+//! Pods: how many containers are ready, and in one word how the pod fares.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{NONE, Object, age, condition, field, list, name, or_none, text};
+
+pub(super) fn cells(pod: &Object, now: Timestamp) -> Vec<Value> {
+    let summary = Summary::of(pod);
+    let ips = list(pod, "status", "podIPs");
+    let ip = ips.first().map_or(text(pod, "status", "podIP"), |ip| field(ip, "ip"));
+    vec![
+        name(pod),
+        format!("{}/{}", summary.ready, summary.containers).into(),
+        summary.reason.clone().into(),
+        summary.restarts(now).into(),
+        age::of(pod, now),
+        or_none(ip),
+        or_none(text(pod, "spec", "nodeName")),
+        or_none(text(pod, "status", "nominatedNodeName")),
+        gates(pod).into(),
+    ]
+}
+
+fn gates(pod: &Object) -> String {
+    let gates = list(pod, "spec", "readinessGates");
+    if gates.is_empty() {
+        return NONE.to_owned();
+    }
+    let open =
+        gates.iter().filter(|gate| condition(pod, field(gate, "conditionType")) == Some("True")).count();
+    format!("{open}/{}", gates.len())
+}
+
+/// What one line says of a pod.
+struct Summary {
+    /// Containers that are ready, of those that should be.
+    ready: usize,
+    containers: usize,
+    reason: String,
+    restarts: i64,
+    last_restart: Option<Timestamp>,
+}
+
+impl Summary {
+    fn of(pod: &Object) -> Self {
+        let sidecars = sidecars(pod);
+        let mut summary = Self {
+            ready: 0,
+            containers: list(pod, "spec", "containers").len() + sidecars.len(),
+            reason: phase_or_reason(pod),
+            restarts: 0,
+            last_restart: None,
+        };
+        let initializing = summary.init_containers(pod, &sidecars);
+        if !initializing || condition(pod, "Initialized") == Some("True") {
+            summary.main_containers(pod, &sidecars);
+        }
+        let deleted = !text(pod, "metadata", "deletionTimestamp").is_empty();
+        let ended = matches!(text(pod, "status", "phase"), "Succeeded" | "Failed");
+        if deleted && text(pod, "status", "reason") == "NodeLost" {
+            summary.reason = "Unknown".to_owned();
+        } else if deleted && !ended {
+            summary.reason = "Terminating".to_owned();
+        }
+        summary
+    }
+
+    /// Counts init containers up to the first one that is not done; true when there is one.
+    fn init_containers(&mut self, pod: &Object, sidecars: &HashSet<&str>) -> bool {
+        let statuses = list(pod, "status", "initContainerStatuses");
+        for (index, status) in statuses.iter().enumerate() {
+            self.count_restarts(status);
+            let sidecar = sidecars.contains(field(status, "name"));
+            let state = State::of(status);
+            match state {
+                State::Terminated { exit_code: 0, .. } => continue,
+                _ if sidecar && flag(status, "started") => {
+                    self.ready += usize::from(flag(status, "ready"));
+                    continue;
+                }
+                State::Terminated { .. } => self.reason = format!("Init:{}", state.word()),
+                State::Waiting { reason } if !matches!(reason, "" | "PodInitializing") => {
+                    self.reason = format!("Init:{reason}");
+                }
+                State::Waiting { .. } | State::Running => {
+                    self.reason = format!("Init:{index}/{}", list(pod, "spec", "initContainers").len());
+                }
+            }
+            return true;
+        }
+        false
+    }
+
+    /// Restarts of init containers are over and done with; those of sidecars count on.
+    fn main_containers(&mut self, pod: &Object, sidecars: &HashSet<&str>) {
+        (self.restarts, self.last_restart) = (0, None);
+        for status in list(pod, "status", "initContainerStatuses") {
+            if sidecars.contains(field(status, "name")) {
+                self.count_restarts(status);
+            }
+        }
+        let mut running = false;
+        for status in list(pod, "status", "containerStatuses").iter().rev() {
+            self.count_restarts(status);
+            let state = State::of(status);
+            match state {
+                State::Waiting { reason: "" } => {}
+                State::Waiting { reason } => self.reason = reason.to_owned(),
+                State::Terminated { .. } => self.reason = state.word(),
+                State::Running if flag(status, "ready") => {
+                    running = true;
+                    self.ready += 1;
+                }
+                State::Running => {}
+            }
+        }
+        // One container has ended well while another still runs: the pod does not count as completed.
+        if running && self.reason == "Completed" {
+            let ready = condition(pod, "Ready") == Some("True");
+            self.reason = if ready { "Running" } else { "NotReady" }.to_owned();
+        }
+    }
+
+    fn count_restarts(&mut self, status: &Value) {
+        self.restarts += status.get("restartCount").and_then(Value::as_i64).unwrap_or_default();
+        let ended = status.pointer("/lastState/terminated/finishedAt").and_then(Value::as_str);
+        let ended = ended.and_then(|ended| ended.parse::<Timestamp>().ok());
+        self.last_restart = self.last_restart.max(ended);
+    }
+
+    fn restarts(&self, now: Timestamp) -> String {
+        match self.last_restart {
+            Some(last) if self.restarts != 0 => {
+                format!("{} ({} ago)", self.restarts, age::duration(now.duration_since(last).as_secs()))
+            }
+            _ => self.restarts.to_string(),
+        }
+    }
+}
+
+/// Names of init containers that stay up.
+fn sidecars(pod: &Object) -> HashSet<&str> {
+    let containers = list(pod, "spec", "initContainers").iter();
+    containers
+        .filter(|container| field(container, "restartPolicy") == "Always")
+        .map(|c| field(c, "name"))
+        .collect()
+}
+
+fn phase_or_reason(pod: &Object) -> String {
+    let gated = list(pod, "status", "conditions").iter().any(|condition| {
+        field(condition, "type") == "PodScheduled" && field(condition, "reason") == "SchedulingGated"
+    });
+    if gated {
+        return "SchedulingGated".to_owned();
+    }
+    match text(pod, "status", "reason") {
+        "" => text(pod, "status", "phase").to_owned(),
+        reason => reason.to_owned(),
+    }
+}
+
+/// How a container is.
+#[derive(Clone, Copy)]
+enum State<'a> {
+    Waiting { reason: &'a str },
+    Running,
+    Terminated { reason: &'a str, exit_code: i64, signal: i64 },
+}
+
+impl<'a> State<'a> {
+    /// A status without a state is one of a container that waits, nobody knows for what.
+    fn of(status: &'a Value) -> Self {
+        let state =
+            |name: &str| status.get("state").and_then(|state| state.get(name)).filter(|s| !s.is_null());
+        if let Some(terminated) = state("terminated") {
+            let number = |name: &str| terminated.get(name).and_then(Value::as_i64).unwrap_or_default();
+            let reason = field(terminated, "reason");
+            Self::Terminated { reason, exit_code: number("exitCode"), signal: number("signal") }
+        } else if state("running").is_some() {
+            Self::Running
+        } else {
+            Self::Waiting { reason: state("waiting").map_or("", |waiting| field(waiting, "reason")) }
+        }
+    }
+
+    /// Why it ended, or waits.
+    fn word(self) -> String {
+        match self {
+            Self::Terminated { reason: "", signal: 0, exit_code } => format!("ExitCode:{exit_code}"),
+            Self::Terminated { reason: "", signal, .. } => format!("Signal:{signal}"),
+            Self::Terminated { reason, .. } | Self::Waiting { reason } => reason.to_owned(),
+            Self::Running => "Running".to_owned(),
+        }
+    }
+}
+
+fn flag(status: &Value, name: &str) -> bool {
+    status.get(name).and_then(Value::as_bool) == Some(true)
+}

@@ -1,0 +1,199 @@
+//! A cgroup a pod, and one a class of pods, so that cpu requests count between pods and a pod's limits hold as a whole.
+//!
+//! The layout is the stock kubelet's: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>` and
+//! `kubepods/besteffort/pod<uid>` for the others. Works on cgroup v1 and v2 by the files of the kernel; the engine puts
+//! the containers in. Where the files cannot be written (rootless, remote engine, systemd's slices) there are none.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use crate::observed::PodUid;
+use crate::runtime::spec::Resources;
+
+/// Where the kernel shows cgroups.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The cgroup all pods lie in.
+const KUBEPODS: &str = "kubepods";
+
+/// The least the kernel takes; pods that ask for nothing get what the others leave.
+const LEAST_SHARES: i64 = 2;
+
+/// What a pod's cgroup is to hold it to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodCgroup {
+    /// Absolute in the cgroup tree, as the engine is told: `/kubepods/burstable/pod<uid>`.
+    pub path: String,
+    /// Whether the cpu it asks for counts into the class of Burstable pods.
+    pub burstable: bool,
+    /// Sums over its containers; a limit only where every container has one.
+    pub resources: Resources,
+}
+
+/// The two layouts of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Version {
+    /// One tree a controller.
+    V1,
+    /// One tree for all.
+    V2,
+}
+
+/// The cgroups of this node's pods.
+pub struct Cgroups {
+    root: PathBuf,
+    version: Version,
+    /// Shares of the Burstable pods, whose sum their class gets.
+    burstable: Mutex<BTreeMap<PodUid, i64>>,
+}
+
+impl Cgroups {
+    /// The cgroups of this machine, `None` where this process may not make any.
+    pub fn of_machine() -> Option<Self> {
+        Self::at(Path::new(ROOT))
+    }
+
+    /// The cgroups below a directory that looks like the kernel's.
+    fn at(root: &Path) -> Option<Self> {
+        let version = if root.join("cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
+        let cgroups = Self { root: root.to_owned(), version, burstable: Mutex::default() };
+        match cgroups.make(KUBEPODS) {
+            Ok(()) => Some(cgroups),
+            Err(error) => {
+                tracing::info!(%error, "pods get no cgroup of their own: this process may not make any");
+                None
+            }
+        }
+    }
+
+    /// Makes a pod's cgroup or brings it up to date. Safe to repeat; blocks for a few file writes.
+    ///
+    /// # Errors
+    /// The kernel refuses; the message names the file.
+    pub fn hold(&self, uid: &PodUid, pod: &PodCgroup) -> io::Result<()> {
+        let path = pod.path.trim_start_matches('/');
+        for (at, _) in path.match_indices('/') {
+            self.make(&path[..at])?;
+        }
+        self.make(path)?;
+        self.limit(path, &pod.resources)?;
+        if pod.burstable {
+            self.weigh(|shares| {
+                shares.insert(uid.clone(), pod.resources.cpu_shares.unwrap_or(LEAST_SHARES))
+            })?;
+        }
+        if let Some(class) = path.strip_suffix(&format!("/pod{uid}"))
+            && class.ends_with("besteffort")
+        {
+            self.limit(class, &Resources { cpu_shares: Some(LEAST_SHARES), ..Resources::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Removes the cgroup of a pod whose containers are gone. Safe to repeat.
+    ///
+    /// # Errors
+    /// Something still runs in it.
+    pub fn release(&self, uid: &PodUid) -> io::Result<()> {
+        for class in ["", "/burstable", "/besteffort"] {
+            let path = format!("{KUBEPODS}{class}/pod{uid}");
+            for directory in self.directories(&path) {
+                match std::fs::remove_dir(&directory) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                        return Err(named(&directory, &error));
+                    }
+                    Ok(()) | Err(_) => {}
+                }
+            }
+        }
+        self.weigh(|shares| shares.remove(uid))
+    }
+
+    /// Changes the shares of the Burstable pods and gives their class the sum.
+    fn weigh(&self, change: impl FnOnce(&mut BTreeMap<PodUid, i64>) -> Option<i64>) -> io::Result<()> {
+        let (before, sum) = {
+            let mut shares = self.burstable.lock().unwrap_or_else(PoisonError::into_inner);
+            let before: i64 = shares.values().sum();
+            change(&mut shares);
+            (before, shares.values().sum::<i64>())
+        };
+        if before == sum {
+            return Ok(());
+        }
+        let class = format!("{KUBEPODS}/burstable");
+        self.limit(&class, &Resources { cpu_shares: Some(sum.max(LEAST_SHARES)), ..Resources::default() })
+    }
+
+    /// The directories of one cgroup: one a controller, or just one.
+    fn directories(&self, path: &str) -> Vec<PathBuf> {
+        match self.version {
+            Version::V1 => {
+                ["cpu", "memory", "pids"].map(|controller| self.root.join(controller).join(path)).into()
+            }
+            Version::V2 => vec![self.root.join(path)],
+        }
+    }
+
+    fn make(&self, path: &str) -> io::Result<()> {
+        for directory in self.directories(path) {
+            match std::fs::create_dir(&directory) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(named(&directory, &error));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        if self.version == Version::V2
+            && let Some(above) = self.root.join(path).parent()
+        {
+            write(&above.join("cgroup.subtree_control"), "+cpu +memory +pids")?;
+        }
+        Ok(())
+    }
+
+    fn limit(&self, path: &str, resources: &Resources) -> io::Result<()> {
+        let file = |controller: &str, name: &str| match self.version {
+            Version::V1 => self.root.join(controller).join(path).join(name),
+            Version::V2 => self.root.join(path).join(name),
+        };
+        let or_none =
+            |limit: Option<i64>, none: &str| limit.map_or(none.to_owned(), |limit| limit.to_string());
+        let shares = resources.cpu_shares.unwrap_or(LEAST_SHARES);
+        match self.version {
+            Version::V1 => {
+                write(&file("cpu", "cpu.shares"), &shares.to_string())?;
+                if let Some(period) = resources.cpu_period {
+                    write(&file("cpu", "cpu.cfs_period_us"), &period.to_string())?;
+                }
+                write(&file("cpu", "cpu.cfs_quota_us"), &or_none(resources.cpu_quota, "-1"))?;
+                write(&file("memory", "memory.limit_in_bytes"), &or_none(resources.memory_bytes, "-1"))?;
+                write(&file("pids", "pids.max"), &or_none(resources.pids, "max"))
+            }
+            Version::V2 => {
+                write(&file("", "cpu.weight"), &weight(shares).to_string())?;
+                let period = resources.cpu_period.unwrap_or(100_000);
+                write(&file("", "cpu.max"), &format!("{} {period}", or_none(resources.cpu_quota, "max")))?;
+                write(&file("", "memory.max"), &or_none(resources.memory_bytes, "max"))?;
+                write(&file("", "pids.max"), &or_none(resources.pids, "max"))
+            }
+        }
+    }
+}
+
+/// Shares of cgroup v1 (2 to 262144) as a weight of v2 (1 to 10000), by the line runc draws between the two ends.
+fn weight(shares: i64) -> i64 {
+    1 + (shares.clamp(2, 262_144) - 2) * 9_999 / 262_142
+}
+
+fn write(file: &Path, value: &str) -> io::Result<()> {
+    std::fs::write(file, value).map_err(|error| named(file, &error))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

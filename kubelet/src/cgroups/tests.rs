@@ -1,0 +1,98 @@
+//! Cgroups of both versions, in directories that look like the kernel's.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+
+use super::*;
+
+fn pod(class: &str, uid: &str, shares: i64) -> PodCgroup {
+    PodCgroup {
+        path: format!("/kubepods{class}/pod{uid}"),
+        burstable: class == "/burstable",
+        resources: Resources {
+            cpu_shares: Some(shares),
+            cpu_quota: Some(50_000),
+            cpu_period: Some(100_000),
+            memory_bytes: Some(1 << 20),
+            pids: None,
+        },
+    }
+}
+
+fn v1() -> (tempfile::TempDir, Cgroups) {
+    let root = tempfile::tempdir().unwrap();
+    for controller in ["cpu", "memory", "pids"] {
+        fs::create_dir(root.path().join(controller)).unwrap();
+    }
+    let cgroups = Cgroups::at(root.path()).unwrap();
+    (root, cgroups)
+}
+
+fn read(root: &Path, file: &str) -> String {
+    fs::read_to_string(root.join(file)).unwrap()
+}
+
+/// The kernel's own files vanish with their directory; plain ones have to be taken away first.
+fn empty(root: &Path, path: &str) {
+    for entry in fs::read_dir(root.join(path)).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+}
+
+#[test]
+fn a_pod_is_held_and_released() {
+    let (root, cgroups) = v1();
+    let uid = PodUid::new("a");
+    cgroups.hold(&uid, &pod("", "a", 512)).unwrap();
+    cgroups.hold(&uid, &pod("", "a", 512)).unwrap();
+    assert_eq!(read(root.path(), "cpu/kubepods/poda/cpu.shares"), "512");
+    assert_eq!(read(root.path(), "cpu/kubepods/poda/cpu.cfs_quota_us"), "50000");
+    assert_eq!(read(root.path(), "memory/kubepods/poda/memory.limit_in_bytes"), "1048576");
+    assert_eq!(read(root.path(), "pids/kubepods/poda/pids.max"), "max");
+    for controller in ["cpu", "memory", "pids"] {
+        empty(root.path(), &format!("{controller}/kubepods/poda"));
+    }
+    cgroups.release(&uid).unwrap();
+    cgroups.release(&uid).unwrap();
+    assert!(!root.path().join("cpu/kubepods/poda").exists());
+}
+
+#[test]
+fn the_burstable_class_weighs_what_its_pods_ask_for() {
+    let (root, cgroups) = v1();
+    cgroups.hold(&PodUid::new("a"), &pod("/burstable", "a", 512)).unwrap();
+    cgroups.hold(&PodUid::new("b"), &pod("/burstable", "b", 100)).unwrap();
+    assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "612");
+    cgroups.hold(&PodUid::new("b"), &pod("/burstable", "b", 200)).unwrap();
+    assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "712");
+    for controller in ["cpu", "memory", "pids"] {
+        empty(root.path(), &format!("{controller}/kubepods/burstable/poda"));
+    }
+    cgroups.release(&PodUid::new("a")).unwrap();
+    assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "200");
+}
+
+#[test]
+fn best_effort_gets_what_is_left() {
+    let (root, cgroups) = v1();
+    cgroups.hold(&PodUid::new("a"), &pod("/besteffort", "a", 2)).unwrap();
+    assert_eq!(read(root.path(), "cpu/kubepods/besteffort/cpu.shares"), "2");
+}
+
+#[test]
+fn version_two_has_one_tree() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
+    let cgroups = Cgroups::at(root.path()).unwrap();
+    cgroups.hold(&PodUid::new("a"), &pod("", "a", 1024)).unwrap();
+    assert_eq!(read(root.path(), "kubepods/poda/cpu.weight"), "39");
+    assert_eq!(read(root.path(), "kubepods/poda/cpu.max"), "50000 100000");
+    assert_eq!(read(root.path(), "kubepods/poda/memory.max"), "1048576");
+    assert_eq!(read(root.path(), "kubepods/cgroup.subtree_control"), "+cpu +memory +pids");
+}
+
+#[test]
+fn where_none_can_be_made_there_are_none() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(Cgroups::at(&root.path().join("nothing")).is_none());
+}

@@ -1,0 +1,182 @@
+//! `kubelet describe pod`: everything about a pod, for people to read.
+
+mod container;
+mod text;
+mod volume;
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::args::Describe;
+use super::client::{Client, Error, escape};
+use super::get::{Named, PODS, full_name, split};
+use text::{Page, list, pairs, string, time};
+
+const JSON: &str = "application/json";
+
+/// Runs the verb.
+pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCode> {
+    let (resource, first) = split(&describe.resource);
+    anyhow::ensure!(
+        Named::find(resource) == Some(PODS),
+        "only pods can be described: `kubelet describe pod NAME`"
+    );
+    let namespace = &describe.place.namespace;
+    let mut names: Vec<String> =
+        first.into_iter().map(str::to_owned).chain(describe.names.iter().cloned()).collect();
+    if names.is_empty() {
+        let all = client.json(&PODS.path(Some(namespace)), JSON).await?;
+        names = list(&all, "/items").map(|pod| string(pod, "/metadata/name").to_owned()).collect();
+        if names.is_empty() {
+            eprintln!("No resources found in {namespace} namespace.");
+        }
+    }
+    let mut missing = Vec::<Error>::new();
+    for (at, name) in names.iter().enumerate() {
+        let name = match full_name(client, PODS, namespace, name).await {
+            Ok(name) => name,
+            Err(error) if error.is_not_found() => {
+                missing.push(error);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let pod = client.json(&format!("{}/{}", PODS.path(Some(namespace)), escape(&name)), JSON).await?;
+        let uid = string(&pod, "/metadata/uid");
+        let selector = format!("involvedObject.name={name},involvedObject.uid={uid}");
+        let path =
+            format!("/api/v1/namespaces/{}/events?fieldSelector={}", escape(namespace), escape(&selector));
+        let events = client.json(&path, JSON).await?;
+        let gap = if at == 0 { "" } else { "\n\n" };
+        print!("{gap}{}", page(&pod, &events, Timestamp::now()));
+    }
+    for error in &missing {
+        eprintln!("{error}");
+    }
+    Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The page on one pod.
+fn page(pod: &Value, events: &Value, now: Timestamp) -> String {
+    let mut page = Page::default();
+    let meta = |name: &str| string(pod, &format!("/metadata/{name}"));
+    let spec = |name: &str| string(pod, &format!("/spec/{name}"));
+    let status = |name: &str| string(pod, &format!("/status/{name}"));
+    page.field(0, "Name", meta("name"));
+    page.field(0, "Namespace", meta("namespace"));
+    if let Some(priority) = pod.pointer("/spec/priority") {
+        page.field(0, "Priority", &priority.to_string());
+    }
+    page.filled(0, "Priority Class Name", spec("priorityClassName"));
+    page.field(0, "Service Account", or(spec("serviceAccountName"), "default"));
+    let node = spec("nodeName");
+    let host = status("hostIP");
+    page.field(
+        0,
+        "Node",
+        &if host.is_empty() { or(node, "<none>").to_owned() } else { format!("{node}/{host}") },
+    );
+    page.filled(0, "Start Time", &time(status("startTime")));
+    page.lines(0, "Labels", pairs(pod.pointer("/metadata/labels"), "="));
+    page.lines(0, "Annotations", pairs(pod.pointer("/metadata/annotations"), ": "));
+    let deletion = meta("deletionTimestamp");
+    if deletion.is_empty() {
+        page.field(0, "Status", status("phase"));
+    } else {
+        page.field(0, "Status", &format!("Terminating (until {})", time(deletion)));
+        let grace =
+            pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or_default();
+        page.field(0, "Termination Grace Period", &format!("{grace}s"));
+    }
+    page.filled(0, "Reason", status("reason"));
+    page.filled(0, "Message", status("message"));
+    page.field(0, "IP", status("podIP"));
+    let ips: Vec<&str> = list(pod, "/status/podIPs").map(|ip| string(ip, "/ip")).collect();
+    if ips.is_empty() {
+        page.field(0, "IPs", "<none>");
+    } else {
+        page.head(0, "IPs");
+        ips.iter().for_each(|ip| page.field(2, "IP", ip));
+    }
+    for owner in list(pod, "/metadata/ownerReferences").take(1) {
+        page.field(0, "Controlled By", &format!("{}/{}", string(owner, "/kind"), string(owner, "/name")));
+    }
+    for (head, specs, statuses) in [
+        ("Init Containers", "/spec/initContainers", "/status/initContainerStatuses"),
+        ("Containers", "/spec/containers", "/status/containerStatuses"),
+        ("Ephemeral Containers", "/spec/ephemeralContainers", "/status/ephemeralContainerStatuses"),
+    ] {
+        container::describe(&mut page, pod, head, specs, statuses);
+    }
+    let conditions: Vec<(&str, &str)> =
+        list(pod, "/status/conditions").map(|c| (string(c, "/type"), string(c, "/status"))).collect();
+    if !conditions.is_empty() {
+        page.head(0, "Conditions");
+        page.row(2, "Type", "Status");
+        conditions.iter().for_each(|(kind, status)| page.row(2, kind, status));
+    }
+    volume::describe(&mut page, pod);
+    page.field(0, "QoS Class", status("qosClass"));
+    page.lines(0, "Node-Selectors", pairs(pod.pointer("/spec/nodeSelector"), "="));
+    page.lines(0, "Tolerations", list(pod, "/spec/tolerations").map(toleration).collect());
+    let mut text = page.finish();
+    text.push_str(&events_table(events, now));
+    text
+}
+
+fn or<'a>(text: &'a str, otherwise: &'a str) -> &'a str {
+    if text.is_empty() { otherwise } else { text }
+}
+
+fn toleration(toleration: &Value) -> String {
+    let part = |name: &str| string(toleration, &format!("/{name}"));
+    let mut text = part("key").to_owned();
+    if !part("value").is_empty() {
+        text.push_str(&format!("={}", part("value")));
+    }
+    if !part("effect").is_empty() {
+        text.push_str(&format!(":{}", part("effect")));
+    }
+    if part("operator") == "Exists" {
+        text.push_str(if text.is_empty() { "op=Exists" } else { " op=Exists" });
+    }
+    if let Some(seconds) = toleration.get("tolerationSeconds") {
+        text.push_str(&format!(" for {seconds}s"));
+    }
+    text
+}
+
+fn events_table(events: &Value, now: Timestamp) -> String {
+    let mut items: Vec<&Value> = list(events, "/items").collect();
+    if items.is_empty() {
+        return "Events:                      <none>\n".to_owned();
+    }
+    items.sort_by_key(|event| string(event, "/lastTimestamp"));
+    let row = |cells: [&str; 5]| cells.map(str::to_owned).to_vec();
+    let mut rows = vec![
+        row(["Type", "Reason", "Age", "From", "Message"]),
+        row(["----", "------", "----", "----", "-------"]),
+    ];
+    for event in items {
+        let ago = |name: &str| {
+            let at = string(event, name).parse::<Timestamp>().unwrap_or(now);
+            super::print::age(now.duration_since(at))
+        };
+        let count = event.get("count").and_then(Value::as_i64).unwrap_or(1);
+        let age = match count {
+            ..=1 => ago("/lastTimestamp"),
+            _ => format!("{} (x{count} over {})", ago("/lastTimestamp"), ago("/firstTimestamp")),
+        };
+        let part = |name: &str| string(event, name).trim().to_owned();
+        rows.push(vec![part("/type"), part("/reason"), age, part("/source/component"), part("/message")]);
+    }
+    let mut columns = super::print::table::Columns::default();
+    let table = columns.lines(&rows);
+    let lines: String = table.lines().map(|line| format!("  {line}\n")).collect();
+    format!("Events:\n{lines}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The pod and the container that a command line means.
+
+use serde_json::Value;
+
+use super::client::{Client, Error, escape};
+use super::get::{Named, PODS, full_name, split};
+
+/// The annotation that names a pod's first among equals.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// A container of a pod of the running kubelet.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Namespace of the pod.
+    pub namespace: String,
+    /// Name of the pod, with the node's.
+    pub pod: String,
+    /// Name of the container.
+    pub container: String,
+    /// The container's own description.
+    pub spec: Value,
+}
+
+impl Place {
+    /// Finds the pod by its name here or in its manifest, and the container: the one named, the annotated or the first.
+    ///
+    /// # Errors
+    /// When there is no such pod.
+    pub async fn find(
+        client: &Client,
+        namespace: &str,
+        pod: &str,
+        container: Option<&str>,
+    ) -> Result<Self, Error> {
+        let pod = pod_name(pod);
+        let pod = full_name(client, PODS, namespace, pod).await?;
+        let path = format!("{}/{}", PODS.path(Some(namespace)), escape(&pod));
+        let object = client.json(&path, "application/json").await?;
+        let container = match container {
+            Some(container) => container.to_owned(),
+            None => default_container(&object),
+        };
+        let lists = ["containers", "initContainers", "ephemeralContainers"];
+        let spec = lists.iter().flat_map(|list| specs(&object, list)).find(|spec| name(spec) == container);
+        let spec = spec.cloned().unwrap_or_default();
+        Ok(Self { namespace: namespace.to_owned(), pod, container, spec })
+    }
+
+    /// The path of a part of the pod.
+    pub fn path(&self, part: &str) -> String {
+        format!("/api/v1/namespaces/{}/pods/{}/{part}", escape(&self.namespace), escape(&self.pod))
+    }
+}
+
+/// `pod/web` and `web` are the same.
+fn pod_name(text: &str) -> &str {
+    match split(text) {
+        (resource, Some(name)) if Named::find(resource) == Some(PODS) => name,
+        _ => text,
+    }
+}
+
+/// The container that is meant when none is named; says which when there was a choice.
+fn default_container(pod: &Value) -> String {
+    let containers: Vec<&str> = specs(pod, "containers").map(name).collect();
+    let annotated = pod.pointer("/metadata/annotations").and_then(|all| all.get(DEFAULT_CONTAINER));
+    let annotated = annotated.and_then(Value::as_str).filter(|name| containers.contains(name));
+    let chosen = annotated.or(containers.first().copied()).unwrap_or_default();
+    let init = specs(pod, "initContainers").map(|spec| format!("{} (init)", name(spec)));
+    let ephemeral = specs(pod, "ephemeralContainers").map(|spec| format!("{} (ephem)", name(spec)));
+    let all: Vec<String> =
+        containers.iter().map(|name| (*name).to_owned()).chain(ephemeral).chain(init).collect();
+    if all.len() > 1 && annotated.is_none() {
+        eprintln!("Defaulted container \"{chosen}\" out of: {}", all.join(", "));
+    }
+    chosen.to_owned()
+}
+
+fn specs<'a>(pod: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> {
+    pod.get("spec").and_then(|spec| spec.get(list)).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn name(spec: &Value) -> &str {
+    spec.get("name").and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,320 @@
+//! What is counted, for Prometheus; the stock kubelet's names where it has one.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Names and values that tell the series of one metric apart.
+type Labels = Vec<(&'static str, String)>;
+/// Counters by labels.
+type Counters = Family<Labels, Counter>;
+/// Gauges by labels.
+type Gauges = Family<Labels, Gauge>;
+/// Histograms by labels.
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Everything that is counted. Each method is cheap enough for every event.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    running_pods: Gauge,
+    running_containers: Gauges,
+    pod_start: Histogram,
+    pod_worker: Histograms,
+    relist: Histogram,
+    relist_interval: Histogram,
+    operations: Counters,
+    operation_errors: Counters,
+    operation_duration: Histograms,
+    started_containers: Counters,
+    started_container_errors: Counters,
+    image_pull: Histogram,
+    probes: Counters,
+    evictions: Counters,
+    process: Process,
+}
+
+/// The process itself.
+#[derive(Debug, Default)]
+struct Process {
+    cpu_seconds: Counter<f64, AtomicU64>,
+    resident_bytes: Gauge,
+    virtual_bytes: Gauge,
+    open_fds: Gauge,
+    max_fds: Gauge,
+    start_time_seconds: Gauge<f64, AtomicU64>,
+}
+
+/// What is running, counted when it is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Pods with a container that runs.
+    pub pods: i64,
+    /// Containers that wait or were made and not started.
+    pub created: i64,
+    /// Containers that run.
+    pub running: i64,
+    /// Containers that have ended.
+    pub exited: i64,
+}
+
+fn operation_seconds() -> Histogram {
+    // 5 ms to 120 s, about 2.5 times each: the stock kubelet's.
+    let base = std::iter::successors(Some(0.005), |bound| Some(bound * 2.5));
+    Histogram::new(base.take(14))
+}
+
+fn short_seconds() -> Histogram {
+    Histogram::new([0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0])
+}
+
+fn long_seconds() -> Histogram {
+    Histogram::new([
+        0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 180.0, 240.0, 300.0,
+        360.0, 480.0, 600.0, 900.0, 1200.0, 1800.0, 2700.0, 3600.0,
+    ])
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new(node: &str, git_version: &str) -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            running_pods: Gauge::default(),
+            running_containers: Gauges::default(),
+            pod_start: long_seconds(),
+            pod_worker: Family::new_with_constructor(short_seconds),
+            relist: short_seconds(),
+            relist_interval: short_seconds(),
+            operations: Counters::default(),
+            operation_errors: Counters::default(),
+            operation_duration: Family::new_with_constructor(operation_seconds),
+            started_containers: Counters::default(),
+            started_container_errors: Counters::default(),
+            image_pull: long_seconds(),
+            probes: Counters::default(),
+            evictions: Counters::default(),
+            process: Process::default(),
+        };
+        metrics.register(node, git_version);
+        metrics
+    }
+
+    fn register(&mut self, node: &str, git_version: &str) {
+        let build = Gauges::default();
+        let (major, minor) = git_version.trim_start_matches('v').split_once('.').unwrap_or_default();
+        let minor = minor.split('.').next().unwrap_or_default();
+        build
+            .get_or_create(&vec![
+                ("major", major.to_owned()),
+                ("minor", minor.to_owned()),
+                ("git_version", git_version.to_owned()),
+                ("platform", format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH)),
+            ])
+            .set(1);
+        let name = Gauges::default();
+        name.get_or_create(&vec![("node", node.to_owned())]).set(1);
+        let r = &mut self.registry;
+        r.register("kubernetes_build_info", "The version that runs; always 1", build);
+        r.register("kubelet_node_name", "The node's name; always 1", name);
+        r.register("kubelet_running_pods", "Pods that have a running sandbox", self.running_pods.clone());
+        r.register(
+            "kubelet_running_containers",
+            "Containers by their state",
+            self.running_containers.clone(),
+        );
+        r.register(
+            "kubelet_pod_start_duration_seconds",
+            "From seeing a pod to all its containers having started",
+            self.pod_start.clone(),
+        );
+        r.register(
+            "kubelet_pod_worker_duration_seconds",
+            "One turn of a pod's worker, by what it did",
+            self.pod_worker.clone(),
+        );
+        r.register(
+            "kubelet_pleg_relist_duration_seconds",
+            "One listing of all containers",
+            self.relist.clone(),
+        );
+        r.register(
+            "kubelet_pleg_relist_interval_seconds",
+            "Between two listings of all containers",
+            self.relist_interval.clone(),
+        );
+        r.register("kubelet_runtime_operations", "Requests to the container engine", self.operations.clone());
+        r.register(
+            "kubelet_runtime_operations_errors",
+            "Requests to the container engine that failed",
+            self.operation_errors.clone(),
+        );
+        r.register(
+            "kubelet_runtime_operations_duration_seconds",
+            "Requests to the container engine",
+            self.operation_duration.clone(),
+        );
+        r.register(
+            "kubelet_started_containers",
+            "Containers that were started",
+            self.started_containers.clone(),
+        );
+        r.register(
+            "kubelet_started_containers_errors",
+            "Containers that could not be started",
+            self.started_container_errors.clone(),
+        );
+        r.register("kubelet_image_pull_duration_seconds", "Pulls of images", self.image_pull.clone());
+        r.register("prober_probe", "Probes by their result", self.probes.clone());
+        r.register("kubelet_evictions", "Pods evicted, by what ran short", self.evictions.clone());
+        let p = &self.process;
+        r.register_with_unit("process_cpu", "Time on processors", Unit::Seconds, p.cpu_seconds.clone());
+        r.register("process_resident_memory_bytes", "Memory in use", p.resident_bytes.clone());
+        r.register("process_virtual_memory_bytes", "Memory mapped", p.virtual_bytes.clone());
+        r.register("process_open_fds", "Files open", p.open_fds.clone());
+        r.register("process_max_fds", "Files that may be open", p.max_fds.clone());
+        r.register(
+            "process_start_time_seconds",
+            "When the process began, in seconds since 1970",
+            p.start_time_seconds.clone(),
+        );
+    }
+
+    /// A pod's containers have all started, so many seconds after the pod was first seen.
+    pub fn pod_started(&self, seconds: f64) {
+        self.pod_start.observe(seconds);
+    }
+
+    /// A pod's worker took a turn: `create`, `update`, `sync` or `terminate`.
+    pub fn pod_worked(&self, operation: &str, seconds: f64) {
+        self.pod_worker.get_or_create(&vec![("operation_type", operation.to_owned())]).observe(seconds);
+    }
+
+    /// All containers were listed, so many seconds after the last time when there was one.
+    pub fn relisted(&self, seconds: f64, since_last: Option<f64>) {
+        self.relist.observe(seconds);
+        if let Some(since_last) = since_last {
+            self.relist_interval.observe(since_last);
+        }
+    }
+
+    /// The engine answered: `create_container`, `start_container`, `list_containers`...
+    pub fn engine_operation(&self, operation: &str, seconds: f64, succeeded: bool) {
+        let labels = vec![("operation_type", operation.to_owned())];
+        self.operations.get_or_create(&labels).inc();
+        self.operation_duration.get_or_create(&labels).observe(seconds);
+        if !succeeded {
+            self.operation_errors.get_or_create(&labels).inc();
+        }
+    }
+
+    /// A container was started, or was not: `container`, `init_container`.
+    pub fn container_started(&self, kind: &str, succeeded: bool) {
+        let family = if succeeded { &self.started_containers } else { &self.started_container_errors };
+        family.get_or_create(&vec![("container_type", kind.to_owned())]).inc();
+    }
+
+    /// An image was pulled.
+    pub fn image_pulled(&self, seconds: f64) {
+        self.image_pull.observe(seconds);
+    }
+
+    /// A pod was evicted because this ran short (`memory.available`).
+    pub fn evicted(&self, signal: &str) {
+        self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
+    }
+
+    /// A probe was made.
+    pub fn probed(&self, probe: &Probe<'_>, result: &'static str) {
+        self.probes.get_or_create(&probe.labels(result)).inc();
+    }
+
+    /// A pod is gone: its series end.
+    pub fn forget_probe(&self, probe: &Probe<'_>) {
+        for result in ["successful", "failed", "unknown"] {
+            self.probes.remove(&probe.labels(result));
+        }
+    }
+
+    /// Everything, as OpenMetrics text.
+    pub fn text(&self, running: Running) -> String {
+        self.running_pods.set(running.pods);
+        let states = [("created", running.created), ("running", running.running), ("exited", running.exited)];
+        for (state, count) in states {
+            self.running_containers.get_or_create(&vec![("container_state", state.to_owned())]).set(count);
+        }
+        self.process.look();
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a string takes any text");
+        text
+    }
+}
+
+/// Whose probe it was.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe<'a> {
+    /// `Startup`, `Readiness` or `Liveness`.
+    pub kind: &'a str,
+    /// Namespace of the pod.
+    pub namespace: &'a str,
+    /// Name of the pod.
+    pub pod: &'a str,
+    /// UID of the pod.
+    pub uid: &'a str,
+    /// Name of the container.
+    pub container: &'a str,
+}
+
+impl Probe<'_> {
+    fn labels(&self, result: &str) -> Labels {
+        let own = str::to_owned;
+        vec![
+            ("probe_type", own(self.kind)),
+            ("result", own(result)),
+            ("container", own(self.container)),
+            ("pod", own(self.pod)),
+            ("namespace", own(self.namespace)),
+            ("pod_uid", own(self.uid)),
+        ]
+    }
+}
+
+impl Process {
+    /// Reads /proc; what cannot be read keeps its last value.
+    fn look(&self) {
+        /// `USER_HZ`, which Linux promises to programs on every architecture we build for.
+        const TICKS_A_SECOND: f64 = 100.0;
+
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let stat = read("/proc/self/stat");
+        // The second field, the program's name, is in parentheses and may hold spaces; the state follows it.
+        let fields: Vec<f64> = stat
+            .rsplit_once(')')
+            .map(|(_, rest)| {
+                rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect()
+            })
+            .unwrap_or_default();
+        let field = |number: usize| fields.get(number).copied().unwrap_or_default();
+        let cpu = (field(10) + field(11)) / TICKS_A_SECOND;
+        self.cpu_seconds.inc_by((cpu - self.cpu_seconds.get()).max(0.0));
+        let boot = read("/proc/stat");
+        let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
+        self.start_time_seconds.set(boot.unwrap_or_default() + field(18) / TICKS_A_SECOND);
+        let status = read("/proc/self/status");
+        let bytes = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().trim_end_matches("kB").trim().parse::<i64>().ok().map(|kib| kib * 1024)
+        };
+        self.resident_bytes.set(bytes("VmRSS:").unwrap_or_default());
+        self.virtual_bytes.set(bytes("VmSize:").unwrap_or_default());
+        let open = std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or_default();
+        self.open_fds.set(i64::try_from(open).unwrap_or(i64::MAX));
+        let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        self.max_fds.set(limits.current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1));
+    }
+}

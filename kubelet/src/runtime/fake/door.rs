@@ -1,0 +1,258 @@
+//! The fake behind the door.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use tokio::io::AsyncReadExt;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::containers::{Kind, until_ended};
+use super::program::{Program, Step};
+use super::{Fake, HANG};
+use crate::observed::{Container, Sandbox, State};
+use crate::runtime::{
+    ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
+    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, spec,
+};
+
+#[async_trait]
+impl Runtime for Fake {
+    async fn info(&self) -> Result<Info, Error> {
+        self.engine.meet("info", "")?;
+        let known = Info { version: "fake".to_owned(), cpus: 2, memory_bytes: 4 << 30, ..Info::default() };
+        Ok(Info { cgroup_driver: "cgroupfs".to_owned(), cgroup_version: 2, ..known })
+    }
+
+    async fn list(&self) -> Result<Vec<Listed>, Error> {
+        self.engine.meet("list", "")?;
+        let containers = self.engine.containers();
+        let mine = containers.values().filter(|record| record.node == self.node);
+        Ok(mine
+            .map(|record| Listed {
+                id: record.id.clone(),
+                identity: record.identity.clone(),
+                running: record.state.is_running(),
+                state: match &record.state {
+                    State::Running { .. } => "running",
+                    State::Exited(exit) if exit.started_at.is_some() => "exited",
+                    // As Docker lists one whose start failed.
+                    State::Created | State::Exited(_) => "created",
+                }
+                .to_owned(),
+            })
+            .collect())
+    }
+
+    async fn look(&self, id: &str) -> Result<Seen, Error> {
+        self.engine.meet("look", id)?;
+        if self.engine.faults.lock().unwrap().hung.contains(id) {
+            tokio::time::sleep(HANG).await;
+            return Err(Error::Unreachable {
+                operation: "inspect the container",
+                message: "no answer".to_owned(),
+            });
+        }
+        self.with(id, |record| record.seen())
+    }
+
+    async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error> {
+        self.engine.meet("events", "")?;
+        let source = (self.engine.events.subscribe(), self.engine.up.subscribe(), self.node.clone());
+        let events = stream::unfold(source, |(mut events, mut up, node)| async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = async { up.wait_for(|up| !up).await.is_ok() } => return None,
+                    event = events.recv() => match event {
+                        Ok((whose, event)) if whose == node => return Some((Ok(event), (events, up, node))),
+                        Ok(_) | Err(RecvError::Lagged(_)) => {}
+                        Err(RecvError::Closed) => return None,
+                    },
+                }
+            }
+        });
+        Ok(events.boxed())
+    }
+
+    async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<Sandbox, Error> {
+        self.engine.meet("create_sandbox", &spec.identity.pod)?;
+        match self.make(&spec.identity, Kind::Sandbox) {
+            Seen::Sandbox(_, sandbox) => Ok(sandbox),
+            Seen::Container(..) => Err(refused("create the sandbox", "a container bears its name")),
+        }
+    }
+
+    async fn create_container(&self, spec: &ContainerSpec) -> Result<Container, Error> {
+        self.engine.meet("create_container", &spec.identity.container)?;
+        match self.make(&spec.identity, Kind::Container(Box::new(spec.clone()))) {
+            Seen::Container(_, container) => Ok(container),
+            Seen::Sandbox(..) => Err(refused("create the container", "a sandbox bears its name")),
+        }
+    }
+
+    async fn start(&self, id: &str) -> Result<Started, Error> {
+        self.engine.meet("start", id)?;
+        self.begin(id)?;
+        Ok(Started { seen: self.with(id, |record| record.seen())?, without: Vec::new() })
+    }
+
+    async fn signal(&self, id: &str, signal: &str) -> Result<(), Error> {
+        self.engine.meet("signal", &format!("{id} {signal}"))?;
+        self.hear(id, signal)
+    }
+
+    async fn wait(&self, id: &str, at_most: Duration) -> Result<bool, Error> {
+        self.engine.meet("wait", id)?;
+        match self.with(id, |record| record.ended.subscribe()) {
+            Ok(ended) => Ok(until_ended(ended, at_most).await),
+            Err(_) => Ok(true),
+        }
+    }
+
+    async fn remove(&self, id: &str) -> Result<(), Error> {
+        self.engine.meet("remove", id)?;
+        if self.with(id, |_| ()).is_ok() {
+            self.engine.take(id, false);
+        }
+        Ok(())
+    }
+
+    async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error> {
+        self.engine.meet("update", id)?;
+        self.with(id, |record| {
+            if let Kind::Container(spec) = &mut record.kind {
+                spec.resources = resources.clone();
+            }
+        })
+    }
+
+    async fn exec(
+        &self,
+        id: &str,
+        command: &[String],
+        at_most: Duration,
+        limit: usize,
+    ) -> Result<ExecOutput, Error> {
+        self.engine.meet("exec", id)?;
+        if !self.with(id, |record| record.state.is_running())? {
+            return Err(refused("run the command", "the container is not running"));
+        }
+        let program = Program::of(command).map_err(|message| refused("run the command", &message))?;
+        let mut output = Vec::new();
+        let run = async {
+            for step in program.steps {
+                match step {
+                    Step::Say(line) => output.extend_from_slice(format!("{line}\n").as_bytes()),
+                    Step::Sleep(time) => tokio::time::sleep(time).await,
+                    Step::Idle => return 0,
+                    Step::Exit(code) => return code,
+                }
+            }
+            0
+        };
+        let exit_code = tokio::time::timeout(at_most, run).await.ok();
+        output.truncate(limit);
+        Ok(ExecOutput { exit_code, output })
+    }
+
+    /// Every interactive command is `cat`.
+    async fn exec_start(&self, id: &str, _request: &ExecRequest) -> Result<ExecSession, Error> {
+        self.engine.meet("exec_start", id)?;
+        self.with(id, |_| ())?;
+        let (near, far) = tokio::io::duplex(1024);
+        let output = stream::unfold(far, |mut far| async move {
+            let mut piece = vec![0; 1024];
+            let read = far.read(&mut piece).await.unwrap_or(0);
+            piece.truncate(read);
+            (read > 0).then(|| (Ok((Stream::Stdout, Bytes::from(piece))), far))
+        });
+        Ok(ExecSession { id: "cat".to_owned(), output: output.boxed(), input: Box::pin(near) })
+    }
+
+    async fn exec_resize(&self, session: &str, _width: u16, _height: u16) -> Result<(), Error> {
+        self.engine.meet("exec_resize", session)
+    }
+
+    async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error> {
+        self.engine.meet("exec_exit_code", session)?;
+        Ok(Some(0))
+    }
+
+    async fn attach(&self, id: &str, _stdin: bool) -> Result<ExecSession, Error> {
+        let output =
+            self.logs(id, &LogOptions { follow: true, tail: Some(0), ..LogOptions::default() }).await?;
+        Ok(ExecSession { id: String::new(), output, input: Box::pin(tokio::io::sink()) })
+    }
+
+    async fn logs(
+        &self,
+        id: &str,
+        options: &LogOptions,
+    ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
+        self.engine.meet("logs", id)?;
+        let (log, ended) = self.with(id, |record| (record.log.subscribe(), record.ended.subscribe()))?;
+        let LogOptions { follow, tail, since, timestamps } = options.clone();
+        let first = tail
+            .map_or(0, |tail| log.borrow().len().saturating_sub(usize::try_from(tail).unwrap_or(usize::MAX)));
+        let lines = stream::unfold((log, ended, first), move |(mut log, mut ended, mut next)| async move {
+            loop {
+                let is_over = *ended.borrow_and_update();
+                let line = log.borrow_and_update().get(next).cloned();
+                if let Some((at, stream, line)) = line {
+                    next += 1;
+                    if since.is_some_and(|since| at < since) {
+                        continue;
+                    }
+                    let line = if timestamps { format!("{at} {line}") } else { line };
+                    return Some((Ok((stream, Bytes::from(line))), (log, ended, next)));
+                }
+                if !follow || is_over {
+                    return None;
+                }
+                tokio::select! {
+                    changed = log.changed() => changed.ok()?,
+                    changed = ended.changed() => changed.ok()?,
+                }
+            }
+        });
+        Ok(lines.boxed())
+    }
+
+    async fn image(&self, name: &str) -> Result<Option<Image>, Error> {
+        self.engine.meet("image", name)?;
+        Ok(self.engine.images.lock().unwrap().find(name))
+    }
+
+    async fn pull(
+        &self,
+        name: &str,
+        credentials: Option<&Credentials>,
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
+        self.engine.meet("pull", name)?;
+        let steps = self.engine.images.lock().unwrap().pull(name, credentials);
+        // Each step takes a moment, so that others can come meanwhile.
+        let slowly = stream::iter(steps).then(|step| async {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            step
+        });
+        Ok(slowly.boxed())
+    }
+
+    async fn images(&self) -> Result<Vec<Image>, Error> {
+        self.engine.meet("images", "")?;
+        Ok(self.engine.images.lock().unwrap().all())
+    }
+
+    async fn remove_image(&self, id: &str) -> Result<(), Error> {
+        self.engine.meet("remove_image", id)?;
+        self.engine.images.lock().unwrap().remove(id);
+        Ok(())
+    }
+}
+
+fn refused(operation: &'static str, message: &str) -> Error {
+    Error::Refused { operation, message: message.to_owned() }
+}

@@ -1,0 +1,86 @@
+//! Images of the fake: what it holds, and what a registry would give it.
+
+use std::collections::BTreeMap;
+
+use crate::runtime::{Credentials, Error, Image, PullStep};
+
+/// Who may pull: a user and the password, or anyone.
+type Rights = Option<(String, String)>;
+
+#[derive(Default)]
+pub(super) struct Shelf {
+    here: BTreeMap<String, Image>,
+    published: BTreeMap<String, Rights>,
+    pub pulls: Vec<String>,
+}
+
+impl Shelf {
+    pub fn with(names: &[&str]) -> Self {
+        let mut shelf = Self::default();
+        for name in names {
+            shelf.put(name);
+        }
+        shelf
+    }
+
+    fn put(&mut self, name: &str) {
+        let id = format!("sha256:{}", name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let name = short(name).to_owned();
+        self.here
+            .insert(name.clone(), Image { id, tags: vec![name], size_bytes: 1 << 20, ..Image::default() });
+    }
+
+    pub fn publish(&mut self, name: &str, user: Option<(&str, &str)>) {
+        let rights = user.map(|(user, password)| (user.to_owned(), password.to_owned()));
+        self.published.insert(short(name).to_owned(), rights);
+    }
+
+    pub fn find(&self, name: &str) -> Option<Image> {
+        let by_name = self.here.get(short(name));
+        by_name.or_else(|| self.here.values().find(|image| image.id == name)).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Image> {
+        self.here.values().cloned().collect()
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.here.retain(|tag, image| tag != short(name) && image.id != name);
+    }
+
+    /// What a pull goes through.
+    pub fn pull(&mut self, name: &str, who: Option<&Credentials>) -> Vec<Result<PullStep, Error>> {
+        let name = short(name).to_owned();
+        self.pulls.push(who.map_or(name.clone(), |who| format!("{name} as {}", who.username)));
+        let step = |status: &str| {
+            let (layer, status) = ("layer".to_owned(), status.to_owned());
+            Ok(PullStep { layer, status, done_bytes: Some(1 << 20), total_bytes: Some(1 << 20) })
+        };
+        let refused = |message: &str| {
+            vec![Err(Error::Refused { operation: "pull the image", message: message.to_owned() })]
+        };
+        match self.published.get(&name) {
+            None => {
+                vec![step("Pulling fs layer"), Err(Error::NotFound { what: format!("manifest of {name}") })]
+            }
+            Some(Some((user, password))) => match who {
+                Some(who) if who.username == *user && who.password == *password => {
+                    self.put(&name);
+                    vec![step("Downloading"), step("Pull complete")]
+                }
+                Some(_) => refused("unauthorized: authentication required"),
+                None => refused("no basic auth credentials"),
+            },
+            Some(None) => {
+                self.put(&name);
+                vec![step("Downloading"), step("Pull complete")]
+            }
+        }
+    }
+}
+
+/// The name as Docker shows it.
+fn short(name: &str) -> &str {
+    let rest = name.strip_prefix("docker.io/").unwrap_or(name);
+    rest.strip_prefix("library/").unwrap_or(rest)
+}

@@ -1,0 +1,172 @@
+//! Which container a request means, and whether it has what is asked of it; answers in the stock kubelet's words.
+
+use apiserver::Status;
+use apiserver::store::Memory;
+use http::StatusCode;
+use serde_json::{Map, Value};
+
+use crate::status::resources::PODS;
+
+/// The annotation that names a pod's first among equals.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+/// What stands before an engine id in a status.
+const SCHEME: &str = "://";
+
+/// A pod as it is shown.
+#[derive(Debug)]
+pub struct ShownPod {
+    name: String,
+    object: Map<String, Value>,
+}
+
+impl ShownPod {
+    /// Finds a pod.
+    ///
+    /// # Errors
+    /// 404 when there is none.
+    pub fn find(store: &Memory, namespace: &str, name: &str) -> Result<Self, Status> {
+        let object = store.get(PODS, namespace, name).ok_or_else(|| Status::not_found(PODS, name))?;
+        Ok(Self { name: name.to_owned(), object: object.decode() })
+    }
+
+    /// The container that is meant: the one named, or the only one.
+    ///
+    /// # Errors
+    /// 400 when none of that name is in the pod, or none is named and there are several.
+    pub fn choose(&self, named: Option<&str>) -> Result<String, Status> {
+        let containers = self.names("containers");
+        let init = self.names("initContainers");
+        let ephemeral = self.names("ephemeralContainers");
+        let pod = &self.name;
+        if let Some(named) = named.filter(|named| !named.is_empty()) {
+            let known = containers.iter().chain(&init).chain(&ephemeral).any(|name| *name == named);
+            let unknown = || Status::bad_request(format!("container {named} is not valid for pod {pod}"));
+            return if known { Ok(named.to_owned()) } else { Err(unknown()) };
+        }
+        let annotated = self.pointer("/metadata/annotations").and_then(|a| a.get(DEFAULT_CONTAINER));
+        if let Some(annotated) = annotated.and_then(Value::as_str).filter(|name| containers.contains(name)) {
+            return Ok(annotated.to_owned());
+        }
+        match (&containers[..], &init[..], &ephemeral[..]) {
+            ([only], [], []) => Ok((*only).to_owned()),
+            _ => {
+                let mut message = format!(
+                    "a container name must be specified for pod {pod}, choose one of: [{}]",
+                    containers.join(" ")
+                );
+                if !init.is_empty() {
+                    message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+                }
+                if !ephemeral.is_empty() {
+                    message
+                        .push_str(&format!(" or one of the ephemeral containers: [{}]", ephemeral.join(" ")));
+                }
+                Err(Status::bad_request(message))
+            }
+        }
+    }
+
+    /// The engine id of the container whose log is asked for.
+    ///
+    /// # Errors
+    /// 400 that says why there is no log.
+    pub fn with_log(&self, container: &str, previous: bool) -> Result<String, Status> {
+        let pod = &self.name;
+        let refuse = |message: String| Err(Status::bad_request(message));
+        let Some(status) = self.status(container) else {
+            return refuse(format!("container \"{container}\" in pod \"{pod}\" is not available"));
+        };
+        let terminated = |state: &str| id(status.get(state)?.get("terminated")?);
+        let waiting = status.pointer("/state/waiting");
+        let before = terminated("lastState");
+        if previous {
+            return before.map_or_else(
+                || {
+                    refuse(format!(
+                        "previous terminated container \"{container}\" in pod \"{pod}\" not found"
+                    ))
+                },
+                Ok,
+            );
+        }
+        let running = status.pointer("/state/running").and_then(|_| id(status));
+        if let Some(found) = running.or_else(|| terminated("state")).or(before) {
+            return Ok(found);
+        }
+        if status.pointer("/state/terminated").is_some() {
+            return refuse(format!("container \"{container}\" in pod \"{pod}\" is terminated"));
+        }
+        let why = match waiting.and_then(|waiting| waiting.get("reason")).and_then(Value::as_str) {
+            Some("ErrImagePull") => ": image can't be pulled".to_owned(),
+            Some("ImagePullBackOff") => ": trying and failing to pull image".to_owned(),
+            Some(reason) if !reason.is_empty() => format!(": {reason}"),
+            _ => " - no logs yet".to_owned(),
+        };
+        refuse(format!("container \"{container}\" in pod \"{pod}\" is waiting to start{why}"))
+    }
+
+    /// The engine id of the container that runs.
+    ///
+    /// # Errors
+    /// 404 when it does not.
+    pub fn running(&self, container: &str) -> Result<String, Status> {
+        let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+        if matches!(phase, "Succeeded" | "Failed") {
+            let message =
+                format!("cannot exec into a container in a completed pod; current phase is {phase}");
+            return Err(Status::bad_request(message));
+        }
+        let status = self.status(container);
+        let running = status.filter(|status| status.pointer("/state/running").is_some()).and_then(id);
+        running.ok_or_else(|| {
+            let message =
+                format!("container not found (\"{container}\"): it does not run in pod \"{}\"", self.name);
+            Status::new(StatusCode::NOT_FOUND, "NotFound", message)
+        })
+    }
+
+    /// A field of the container's own description.
+    pub fn spec(&self, container: &str, field: &str) -> Option<&Value> {
+        ["containers", "initContainers", "ephemeralContainers"]
+            .iter()
+            .flat_map(|list| self.list("/spec", list))
+            .find(|spec| name(spec) == container)
+            .and_then(|spec| spec.get(field))
+    }
+
+    fn status(&self, container: &str) -> Option<&Value> {
+        ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
+            .iter()
+            .flat_map(|list| self.list("/status", list))
+            .find(|status| name(status) == container)
+    }
+
+    fn names(&self, list: &str) -> Vec<&str> {
+        self.list("/spec", list).iter().map(name).collect()
+    }
+
+    fn list(&self, part: &str, list: &str) -> &[Value] {
+        let part = self.pointer(part).and_then(|part| part.get(list));
+        part.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn pointer(&self, path: &str) -> Option<&Value> {
+        let (first, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+        let value = self.object.get(first)?;
+        if rest.is_empty() { Some(value) } else { value.pointer(&format!("/{rest}")) }
+    }
+}
+
+fn name(value: &Value) -> &str {
+    value.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The id in `docker://<id>`.
+fn id(value: &Value) -> Option<String> {
+    let text = value.get("containerID")?.as_str()?;
+    let id = text.split_once(SCHEME).map_or(text, |(_, id)| id);
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Containers that are meant, in the words the stock kubelet has for those that are not there.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use super::ShownPod;
+
+fn pod(object: Value) -> ShownPod {
+    let Value::Object(object) = object else { unreachable!() };
+    ShownPod { name: "web".to_owned(), object }
+}
+
+fn with_status(status: Value) -> ShownPod {
+    pod(json!({
+        "spec": {"containers": [{"name": "c"}]},
+        "status": {"phase": "Running", "containerStatuses": [status]},
+    }))
+}
+
+#[test]
+fn the_container_that_is_meant() {
+    let one = json!({"spec": {"containers": [{"name": "a"}]}});
+    let two =
+        json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
+    let mut annotated = two.clone();
+    annotated["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/default-container": "b"}});
+    for (object, named, expected) in [
+        (&one, None, Ok("a")),
+        (&one, Some(""), Ok("a")),
+        (&two, Some("b"), Ok("b")),
+        (&two, Some("i"), Ok("i")),
+        (&annotated, None, Ok("b")),
+        (&two, Some("x"), Err("container x is not valid for pod web")),
+        (
+            &two,
+            None,
+            Err(
+                "a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]",
+            ),
+        ),
+    ] {
+        let chosen = pod(object.clone()).choose(named).map_err(|error| error.message);
+        assert_eq!(chosen.as_deref().map_err(String::as_str), expected);
+    }
+}
+
+#[test]
+fn the_container_whose_log_there_is() {
+    let ended = |id: &str| json!({"terminated": {"exitCode": 0, "containerID": id}});
+    let waiting = |reason: &str| json!({"name": "c", "state": {"waiting": {"reason": reason}}});
+    for (status, previous, expected) in [
+        (json!({"name": "c", "containerID": "docker://x", "state": {"running": {}}}), false, Ok("x")),
+        (json!({"name": "c", "state": ended("docker://y")}), false, Ok("y")),
+        (
+            json!({"name": "c", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended("docker://z")}),
+            false,
+            Ok("z"),
+        ),
+        (
+            json!({"name": "c", "containerID": "docker://x", "state": {"running": {}}, "lastState": ended("docker://z")}),
+            true,
+            Ok("z"),
+        ),
+        (
+            json!({"name": "c", "state": {"running": {}}}),
+            true,
+            Err("previous terminated container \"c\" in pod \"web\" not found"),
+        ),
+        (
+            json!({"name": "c", "state": ended("")}),
+            false,
+            Err("container \"c\" in pod \"web\" is terminated"),
+        ),
+        (
+            waiting("ContainerCreating"),
+            false,
+            Err("container \"c\" in pod \"web\" is waiting to start: ContainerCreating"),
+        ),
+        (
+            waiting("ErrImagePull"),
+            false,
+            Err("container \"c\" in pod \"web\" is waiting to start: image can't be pulled"),
+        ),
+        (
+            waiting("ImagePullBackOff"),
+            false,
+            Err("container \"c\" in pod \"web\" is waiting to start: trying and failing to pull image"),
+        ),
+        (
+            json!({"name": "c"}),
+            false,
+            Err("container \"c\" in pod \"web\" is waiting to start - no logs yet"),
+        ),
+        (json!({"name": "d"}), false, Err("container \"c\" in pod \"web\" is not available")),
+    ] {
+        let found = with_status(status).with_log("c", previous).map_err(|error| error.message);
+        assert_eq!(found.as_deref().map_err(String::as_str), expected);
+    }
+}
+
+#[test]
+fn only_what_runs_can_be_entered() {
+    let running = with_status(json!({"name": "c", "containerID": "docker://x", "state": {"running": {}}}));
+    assert_eq!(running.running("c").unwrap(), "x");
+    let ended = with_status(json!({"name": "c", "state": {"terminated": {}}}));
+    assert_eq!(ended.running("c").unwrap_err().code, 404);
+    let done = pod(json!({"status": {"phase": "Succeeded"}}));
+    assert_eq!(
+        done.running("c").unwrap_err().message,
+        "cannot exec into a container in a completed pod; current phase is Succeeded"
+    );
+}

@@ -1,0 +1,87 @@
+//! (a) One pod comes and goes, in turns with the same two containers made bare.
+
+use tests::World;
+
+use crate::arguments::Arguments;
+use crate::bare::Bare;
+use crate::clock::{Clock, Happening, Nanos, now};
+use crate::manifests;
+use crate::numbers::{median, quartiles};
+use crate::table::Table;
+
+/// Most that a pod may take, as a multiple of the floor.
+const START_TARGET: f64 = 1.10;
+const END_TARGET: f64 = 1.20;
+
+/// Milliseconds of each turn.
+#[derive(Default)]
+struct Turns {
+    up: Vec<f64>,
+    down: Vec<f64>,
+}
+
+/// Measures and reports.
+pub async fn measure(arguments: &Arguments, table: &mut Table) {
+    let world = World::running("latency").await;
+    world.write("model.yaml", &manifests::one_container("model"));
+    world.wait_ready("model").await;
+    let bare = Bare::like(&world, "model").await;
+    let clock = Clock::start(&world.engine).await;
+    let (mut ours, mut floor, mut overlapped) = (Turns::default(), Turns::default(), Turns::default());
+    for round in 0..arguments.rounds {
+        eprint!("\r(a) one pod, round {} of {} ", round + 1, arguments.rounds);
+        // Each comes first in a third of the rounds: what one leaves behind must not always meet the same next.
+        for turn in 0..3 {
+            match (round + turn) % 3 {
+                0 => of_kubelet(&world, &clock, round, &mut ours).await,
+                1 => of_engine(&bare, &clock, &format!("floor-{round}"), false, &mut floor).await,
+                _ => of_engine(&bare, &clock, &format!("lap-{round}"), true, &mut overlapped).await,
+            }
+        }
+    }
+    eprintln!();
+    report(table, "(a) file written -> running", &ours.up, &floor.up, &overlapped.up, START_TARGET);
+    report(table, "(a) file removed -> gone", &ours.down, &floor.down, &overlapped.down, END_TARGET);
+}
+
+async fn of_kubelet(world: &World, clock: &Clock, round: usize, turns: &mut Turns) {
+    let (name, file) = (format!("pod-{round}"), format!("{round}.yaml"));
+    let pod = world.pod_name(&name);
+    let begin = now();
+    world.write(&file, &manifests::one_container(&name));
+    turns.up.push(milliseconds(begin, clock.pod(&pod, Happening::Started).await));
+    world.wait_ready(&name).await;
+    let begin = now();
+    world.remove(&file);
+    turns.down.push(milliseconds(begin, clock.pod(&pod, Happening::Gone).await));
+    world.wait_gone(&name).await;
+}
+
+async fn of_engine(bare: &Bare, clock: &Clock, name: &str, overlapped: bool, turns: &mut Turns) {
+    let begin = now();
+    let pod = if overlapped { bare.run_overlapped(name).await } else { bare.run(name).await };
+    turns.up.push(milliseconds(begin, clock.pod(name, Happening::Started).await));
+    let begin = now();
+    if overlapped {
+        bare.end_overlapped(&pod).await
+    } else {
+        bare.end(&pod).await
+    };
+    turns.down.push(milliseconds(begin, clock.pod(name, Happening::Gone).await));
+}
+
+fn milliseconds(begin: Nanos, end: Nanos) -> f64 {
+    (end - begin) as f64 / 1e6
+}
+
+fn report(table: &mut Table, what: &str, ours: &[f64], floor: &[f64], overlapped: &[f64], target: f64) {
+    let ratio = median(ours) / median(floor);
+    let (low, high) = quartiles(ours);
+    let detail = format!(
+        "{:.0} ms ({low:.0} to {high:.0}), floor {:.0} ms, floor with overlap {:.0} ms",
+        median(ours),
+        median(floor),
+        median(overlapped)
+    );
+    table.at_most(what, target, ratio, "x", detail);
+}

@@ -1,0 +1,45 @@
+//! Measures the kubelet: each number beside the bare engine's in the same run, or against a fixed budget.
+//!
+//! `make bench` runs all of it. `ARGS=--quick` tries it out with small numbers, `ARGS="--only a,c"` takes parts of it.
+//! It prints a table and writes nothing; `BENCHMARKS.md` says how to read it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on has nothing to tell")]
+
+mod arguments;
+mod bare;
+mod clock;
+mod gauge;
+mod latency;
+mod load;
+mod manifests;
+mod numbers;
+mod probes;
+mod table;
+
+use arguments::{Arguments, Part};
+use table::Table;
+
+#[tokio::main]
+async fn main() {
+    let arguments = match Arguments::read(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(mistake) => {
+            eprintln!("bench: {mistake}");
+            std::process::exit(2);
+        }
+    };
+    let mut table = Table::default();
+    if arguments.wants(Part::Latency) {
+        latency::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Throughput) {
+        load::throughput(&arguments, &mut table).await;
+    }
+    if [Part::Memory, Part::Cpu, Part::Restart].into_iter().any(|part| arguments.wants(part)) {
+        load::standing(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Cpu) {
+        probes::measure(&arguments, &mut table).await;
+    }
+    println!("\n{}\n{table}", table::machine().await);
+}

@@ -1,0 +1,45 @@
+//! The pods that are measured.
+
+use tests::IMAGE;
+
+/// A pod of one container that ends at once when it is asked to.
+pub fn one_container(name: &str) -> String {
+    format!("{}{}", head(name), container("app", "sleep 86400", ""))
+}
+
+/// A pod whose containers are looked at by ten probes a second, half of them TCP, half HTTP.
+///
+/// A container has one readiness and one liveness probe, so there are five, four of which only carry probes of the
+/// web server in the first.
+pub fn ten_probes(name: &str) -> String {
+    let probes = "    readinessProbe: {httpGet: {port: 8080, path: /}, periodSeconds: 1}
+    livenessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+";
+    let mut text = head(name);
+    text += &container("app", "echo ok >/tmp/index.html; httpd -f -p 8080 -h /tmp", probes);
+    for number in 1..5 {
+        text += &container(&format!("idle-{number}"), "sleep 86400", probes);
+    }
+    text
+}
+
+fn head(name: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  terminationGracePeriodSeconds: 10
+  containers:
+"
+    )
+}
+
+fn container(name: &str, command: &str, more: &str) -> String {
+    format!(
+        "  - name: {name}
+    image: {IMAGE}
+    command: [sh, -c, \"trap 'exit 0' TERM; {command} & wait\"]
+{more}"
+    )
+}

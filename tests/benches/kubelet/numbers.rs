@@ -1,0 +1,20 @@
+//! The little statistics that a bench needs.
+
+/// The middle one; the mean of the middle two.
+pub fn median(values: &[f64]) -> f64 {
+    let sorted = sorted(values);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
+}
+
+/// The values that a quarter of all lie below and above.
+pub fn quartiles(values: &[f64]) -> (f64, f64) {
+    let sorted = sorted(values);
+    (sorted[sorted.len() / 4], sorted[sorted.len() - 1 - sorted.len() / 4])
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}

@@ -1,0 +1,97 @@
+//! A kubelet that is killed, stopped or replaced leaves its containers alone and takes them over when it is back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use tests::World;
+use tests::manifest::{FOREVER, scripted, sleeper};
+
+#[tokio::test]
+async fn kill_dash_nine_restarts_no_container() {
+    let mut world = World::running("kill9").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.write("b.yaml", &sleeper("b"));
+    world.wait_ready("a").await;
+    world.wait_ready("b").await;
+    let before = world.containers().await;
+
+    world.kill();
+    assert_eq!(world.containers().await, before, "killing the kubelet touches no container");
+    world.start().await;
+    world.wait_ready("a").await;
+    world.wait_ready("b").await;
+    // A new pod shows that the new kubelet is at work, and has had its chance to spoil the old ones.
+    world.write("c.yaml", &sleeper("c"));
+    world.wait_ready("c").await;
+    let mut after = world.containers().await;
+    after.retain(|container| container.pod != world.pod_name("c"));
+    assert_eq!(after, before);
+    assert_eq!(world.pod("a").await.unwrap().restarts("main"), 0);
+}
+
+#[tokio::test]
+async fn sigterm_leaves_containers_running_and_exits_with_zero() {
+    let mut world = World::running("term").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    world.stop().await;
+    assert!(world.container("a", "main").await.unwrap().is_running());
+    world.start().await;
+    let after = world.wait_ready("a").await;
+    assert_eq!(after.container_id("main"), before.container_id("main"));
+    assert_eq!(after.text("/status/startTime"), before.text("/status/startTime"));
+}
+
+#[tokio::test]
+async fn what_changed_meanwhile_is_made_good() {
+    let mut world = World::running("meanwhile").await;
+    for name in ["gone", "dies", "edited", "stays"] {
+        world.write(&format!("{name}.yaml"), &sleeper(name));
+    }
+    for name in ["gone", "dies", "edited", "stays"] {
+        world.wait_ready(name).await;
+    }
+    let stays = world.container("stays", "main").await.unwrap();
+    let dies = world.container("dies", "main").await.unwrap();
+
+    world.kill();
+    world.remove("gone.yaml");
+    world.write("edited.yaml", &scripted("edited", "Always", &format!("echo edited; {FOREVER}")));
+    world.engine.docker().kill_container(&dies.id, None).await.unwrap();
+    world.start().await;
+
+    world.wait_gone("gone").await;
+    world.wait_for_log("edited", "main", "edited").await;
+    let dies = world.wait_for_pod("dies", "to be restarted once", |pod| pod.restarts("main") == 1).await;
+    assert_eq!(dies.container("main")["lastState"]["terminated"]["exitCode"], 137);
+    world.wait_ready("dies").await;
+    assert_eq!(world.container("stays", "main").await.unwrap(), stays);
+}
+
+#[tokio::test]
+async fn restart_counts_survive() {
+    let mut world = World::running("counts").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    let id = world.container("a", "main").await.unwrap().id;
+    world.engine.docker().kill_container(&id, None).await.unwrap();
+    world.wait_for_pod("a", "one restart", |pod| pod.restarts("main") == 1 && pod.is_ready()).await;
+    world.kill();
+    world.start().await;
+    assert_eq!(world.wait_ready("a").await.restarts("main"), 1);
+}
+
+#[tokio::test]
+async fn containers_of_nobody_are_left_alone() {
+    let mut world = World::running("nobody").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    let other = World::running("other").await;
+    other.write("a.yaml", &sleeper("a"));
+    other.wait_ready("a").await;
+    let before = other.containers().await;
+    world.kill();
+    world.remove("a.yaml");
+    world.start().await;
+    world.wait_gone("a").await;
+    assert_eq!(other.containers().await, before);
+}
