@@ -1,7 +1,8 @@
 //! What the engine shows, kept up to date: its event stream says when to look, a slow relist catches what it missed.
 //!
-//! A failed look keeps the old record. One hung look stalls one pod, never the node: looks run beside each other,
-//! and a record is only replaced by a look that began later than the one it came from.
+//! A failed look keeps the old record and is made again after the next relist. One hung look stalls one pod, never
+//! the node: each container is looked at by a task of its own, events and relists wait for none of them, and a record
+//! is only replaced by a look that began later than the one it came from.
 
 mod records;
 #[cfg(test)]
@@ -13,11 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 use crate::observed::{self, PodUid, Timestamp};
-use crate::runtime::{self, Event, Identity, Listed, Runtime, Seen};
+use crate::runtime::{self, Identity, Runtime, Seen};
 use records::Records;
 
 /// Time between two relists: that of the stock kubelet beside its event stream.
@@ -34,6 +36,9 @@ const LOOKS_AT_ONCE: usize = 8;
 
 /// How long the first relist waits for a look that hangs before the rest of the node goes ahead.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// A look that takes longer than this is not the engine's work any more but hangs: others may begin beside it.
+const HANGS_AFTER: Duration = Duration::from_secs(1);
 
 /// Whether the engine answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,8 +73,10 @@ pub struct Observer {
     records: Mutex<Records>,
     clock: AtomicU64,
     looks: Semaphore,
-    /// Containers an event asked to look at, and whether another came meanwhile.
+    /// Containers that are being looked at, and whether another look is due after this one.
     wanted: Mutex<BTreeMap<String, bool>>,
+    /// How many those are.
+    looking: watch::Sender<usize>,
     synced: watch::Sender<bool>,
     engine: watch::Sender<Engine>,
     found: watch::Sender<()>,
@@ -84,6 +91,7 @@ impl Observer {
             clock: AtomicU64::new(1),
             looks: Semaphore::new(LOOKS_AT_ONCE),
             wanted: Mutex::default(),
+            looking: watch::Sender::new(0),
             synced: watch::Sender::new(false),
             engine: watch::Sender::new(Engine::Unknown),
             found: watch::Sender::new(()),
@@ -120,10 +128,13 @@ impl Observer {
         self.engine.subscribe()
     }
 
-    /// Takes over what a caller has just seen for itself.
+    /// Takes over what a caller has just seen for itself, unless more has been seen since.
     pub fn put(&self, seen: Seen) {
         let moment = self.tick();
-        self.store(moment, seen);
+        let mut records = self.records();
+        if !records.is_behind(&seen) && records.put(moment, seen) {
+            self.found.send_replace(());
+        }
     }
 
     /// Takes out what a caller has just removed.
@@ -163,88 +174,93 @@ impl Observer {
     /// Follows the engine until its event stream ends.
     async fn follow(self: &Arc<Self>) -> Result<(), runtime::Error> {
         let mut events = self.runtime.events().await?;
-        self.relist().await?;
+        let mut relist = Some(Box::pin(self.relist()));
         let mut tick = tokio::time::interval(RELIST_EVERY);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.reset();
         loop {
             tokio::select! {
                 event = events.next() => match event {
-                    Some(Ok(event)) => self.happened(event),
+                    Some(Ok(event)) if event.removed => self.forget(&event.uid, &event.id),
+                    Some(Ok(event)) => self.want(event.uid, event.id),
                     Some(Err(error)) => return Err(error),
                     None => return Ok(()),
                 },
-                _ = tick.tick() => self.relist().await?,
+                done = OptionFuture::from(relist.as_mut()), if relist.is_some() => {
+                    relist = None;
+                    done.unwrap_or(Ok(()))?;
+                }
+                _ = tick.tick(), if relist.is_none() => relist = Some(Box::pin(self.relist())),
             }
         }
     }
 
-    fn happened(self: &Arc<Self>, event: Event) {
-        if event.removed {
-            return self.forget(&event.uid, &event.id);
-        }
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(again) = wanted.get_mut(&event.id) {
+    /// Sees to it that a container is looked at: at once, or again when it is being looked at already.
+    fn want(self: &Arc<Self>, uid: PodUid, id: String) {
+        let mut wanted = self.wanted();
+        if let Some(again) = wanted.get_mut(&id) {
             *again = true;
             return;
         }
-        wanted.insert(event.id.clone(), false);
+        wanted.insert(id.clone(), false);
+        self.looking.send_replace(wanted.len());
         drop(wanted);
         let observer = self.clone();
-        tokio::spawn(async move { observer.look_until_quiet(event).await });
+        tokio::spawn(async move { observer.look_until_quiet(&uid, &id).await });
     }
 
-    /// Looks once for any number of events that come meanwhile.
-    async fn look_until_quiet(&self, event: Event) {
+    /// Looks once for any number of wishes that come meanwhile.
+    async fn look_until_quiet(&self, uid: &PodUid, id: &str) {
         loop {
-            let permit = self.looks.acquire().await;
-            if let Err(error) = self.refresh(&event.uid, &event.id).await {
-                tracing::warn!(pod = %event.uid, container = %event.id, %error, "a look failed; the old record stays");
+            let turn = self.looks.acquire().await;
+            let mut look = std::pin::pin!(self.refresh(uid, id));
+            let quick = tokio::time::timeout(HANGS_AFTER, &mut look).await;
+            drop(turn);
+            let outcome = match quick {
+                Ok(outcome) => outcome,
+                Err(_) => look.await,
+            };
+            if let Err(error) = outcome {
+                self.records().doubt(uid, id);
+                tracing::warn!(pod = %uid, container = %id, %error, "a look failed; the old record stays until the next");
             }
-            drop(permit);
-            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            match wanted.get_mut(&event.id) {
+            let mut wanted = self.wanted();
+            match wanted.get_mut(id) {
                 Some(again) if *again => *again = false,
                 _ => {
-                    wanted.remove(&event.id);
+                    wanted.remove(id);
+                    self.looking.send_replace(wanted.len());
                     return;
                 }
             }
         }
     }
 
-    /// Lists the node and looks closer at whatever differs from its record.
+    /// Lists the node and has a closer look taken at whatever differs from its record.
     async fn relist(self: &Arc<Self>) -> Result<(), runtime::Error> {
         let moment = self.tick();
         let listed = self.runtime.list().await?;
         self.engine.send_if_modified(|engine| std::mem::replace(engine, Engine::Up) != Engine::Up);
         let here: BTreeSet<&str> = listed.iter().map(|l| l.id.as_str()).collect();
-        let changed = self.records().sweep(moment, &here);
-        if changed {
+        let is_news = self.records().sweep(moment, &here);
+        for listed in listed {
+            let mut records = self.records();
+            if records.differs(&listed) {
+                records.expect(&listed.identity, &listed.id);
+                drop(records);
+                self.want(listed.identity.uid, listed.id);
+            }
+        }
+        if is_news {
             self.found.send_replace(());
         }
-        let news: Vec<Listed> = {
-            let records = self.records();
-            listed.into_iter().filter(|l| records.differs(l)).collect()
-        };
-        let mut looks = JoinSet::new();
-        for listed in news {
-            self.records().expect(&listed.identity, &listed.id);
-            let observer = self.clone();
-            looks.spawn(async move {
-                let permit = observer.looks.acquire().await;
-                let result = observer.refresh(&listed.identity.uid, &listed.id).await;
-                drop(permit);
-                if let Err(error) = result {
-                    tracing::warn!(pod = %listed.identity.uid, container = %listed.id, %error, "a look failed; it will be tried again");
-                }
-            });
+        if !*self.synced.borrow() {
+            let mut looking = self.looking.subscribe();
+            if tokio::time::timeout(PATIENCE, looking.wait_for(|looks| *looks == 0)).await.is_err() {
+                tracing::warn!("some looks at containers hang; their pods wait, the others go on");
+            }
+            self.synced.send_replace(true);
         }
-        let all = async { while looks.join_next().await.is_some() {} };
-        if tokio::time::timeout(PATIENCE, all).await.is_err() {
-            tracing::warn!("some looks at containers hang; their pods wait, the others go on");
-        }
-        looks.detach_all();
-        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         Ok(())
     }
 
@@ -267,6 +283,10 @@ impl Observer {
 
     fn tick(&self) -> u64 {
         self.clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {

@@ -1,6 +1,6 @@
 //! The records themselves: per pod what was seen, per container the moment of the look it came from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -13,17 +13,24 @@ use crate::runtime::{Identity, Listed, Seen};
 #[derive(Default)]
 pub(super) struct Records {
     pods: BTreeMap<PodUid, Entry>,
+    /// The last containers that went, so that a look which began before does not bring one back.
+    gone: VecDeque<String>,
 }
+
+/// A look takes seconds at most, in which a node does not lose more containers than this.
+const GONE_KEPT: usize = 512;
 
 struct Entry {
     pod: watch::Sender<Arc<observed::Pod>>,
     /// The moment of the look each container's record came from.
     looked: BTreeMap<String, u64>,
+    /// Containers whose last look failed.
+    doubtful: BTreeSet<String>,
 }
 
 impl Entry {
     fn new() -> Self {
-        Self { pod: watch::Sender::new(Arc::default()), looked: BTreeMap::new() }
+        Self { pod: watch::Sender::new(Arc::default()), looked: BTreeMap::new(), doubtful: BTreeSet::new() }
     }
 
     /// Changes the record and wakes whoever follows it, if it really changed.
@@ -66,16 +73,18 @@ impl Records {
     /// Stores what a look that began at `moment` has seen; true when its pod is new.
     pub fn put(&mut self, moment: u64, seen: Seen) -> bool {
         let whose = identity(&seen).clone();
-        let id = match &seen {
-            Seen::Sandbox(_, sandbox) => sandbox.id.clone(),
-            Seen::Container(_, container) => container.id.clone(),
-        };
+        let (id, _) = id_and_state(&seen);
+        let id = id.to_owned();
+        if self.gone.contains(&id) {
+            return false;
+        }
         let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
         if entry.looked.get(&id).is_some_and(|before| *before > moment) {
             return false;
         }
         let is_new = entry.is_gone();
         entry.looked.insert(id.clone(), moment);
+        entry.doubtful.remove(&id);
         entry.change(|pod| {
             name(pod, &whose);
             pod.unseen.remove(&id);
@@ -87,10 +96,29 @@ impl Records {
         is_new
     }
 
+    /// True when the record knows more of a container's life than this.
+    pub fn is_behind(&self, seen: &Seen) -> bool {
+        let (id, state) = id_and_state(seen);
+        let Some(entry) = self.pods.get(&identity(seen).uid) else { return false };
+        let pod = entry.pod.borrow();
+        match (find(&pod, id), state) {
+            (Some(State::Exited(exit)), State::Running { started_at, .. }) => exit.finished_at >= *started_at,
+            (Some(State::Running { .. } | State::Exited(_)), State::Created) => true,
+            _ => false,
+        }
+    }
+
+    /// Notes that a look at a container failed, so that the next list leads to another.
+    pub fn doubt(&mut self, uid: &PodUid, id: &str) {
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.doubtful.insert(id.to_owned());
+        }
+    }
+
     /// Notes that a container is there though nothing more is known of it yet.
     pub fn expect(&mut self, whose: &Identity, id: &str) {
         let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
-        if !entry.looked.contains_key(id) {
+        if !entry.looked.contains_key(id) && !self.gone.iter().any(|gone| gone == id) {
             entry.change(|pod| {
                 name(pod, whose);
                 pod.unseen.insert(id.to_owned());
@@ -100,9 +128,14 @@ impl Records {
 
     /// Takes out a container; true when it was the last of its pod.
     pub fn remove(&mut self, uid: &PodUid, id: &str) -> bool {
+        if self.gone.len() == GONE_KEPT {
+            self.gone.pop_front();
+        }
+        self.gone.push_back(id.to_owned());
         let Some(entry) = self.pods.get_mut(uid) else { return false };
         let was_gone = entry.is_gone();
         entry.looked.remove(id);
+        entry.doubtful.remove(id);
         entry.change(|pod| {
             pod.unseen.remove(id);
             pod.remove(id);
@@ -130,16 +163,30 @@ impl Records {
     /// True when a closer look at what was listed is due.
     pub fn differs(&self, listed: &Listed) -> bool {
         let Some(entry) = self.pods.get(&listed.identity.uid) else { return true };
+        if entry.doubtful.contains(&listed.id) {
+            return true;
+        }
         let pod = entry.pod.borrow();
-        let containers = pod.containers.iter().map(|c| (&c.id, &c.state));
-        let mut all = containers.chain(pod.sandboxes.iter().map(|s| (&s.id, &s.state)));
-        let Some((_, state)) = all.find(|(id, _)| **id == listed.id) else { return true };
+        let Some(state) = find(&pod, &listed.id) else { return true };
         match state {
             State::Running { .. } => !listed.running,
             State::Created => listed.running || listed.state != "created",
             State::Exited(_) => listed.running,
         }
     }
+}
+
+fn id_and_state(seen: &Seen) -> (&str, &State) {
+    match seen {
+        Seen::Sandbox(_, sandbox) => (&sandbox.id, &sandbox.state),
+        Seen::Container(_, container) => (&container.id, &container.state),
+    }
+}
+
+fn find<'a>(pod: &'a observed::Pod, id: &str) -> Option<&'a State> {
+    let containers = pod.containers.iter().map(|c| (&c.id, &c.state));
+    let mut all = containers.chain(pod.sandboxes.iter().map(|s| (&s.id, &s.state)));
+    all.find(|(of, _)| *of == id).map(|(_, state)| state)
 }
 
 fn name(pod: &mut observed::Pod, whose: &Identity) {

@@ -1,5 +1,8 @@
-//! Records replace each other in the order of their looks, whatever order they arrive in.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Records replace each other in the order of their looks, whatever order they arrive in; and an observer over an
+//! engine in memory that hangs, goes away and loses things.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod engine;
 
 use std::collections::BTreeSet;
 
@@ -88,4 +91,45 @@ fn followers_are_woken_by_changes_alone() {
     pod.mark_unchanged();
     records.put(2, sandbox("a", running()));
     assert!(!pod.has_changed().unwrap());
+}
+
+#[test]
+fn a_look_that_began_before_a_removal_brings_nothing_back() {
+    let mut records = Records::default();
+    records.put(1, sandbox("a", running()));
+    records.remove(&PodUid::new("u"), "a");
+    assert!(!records.put(2, sandbox("a", running())));
+    records.expect(&whose("u"), "a");
+    assert!(records.known().is_empty());
+}
+
+#[test]
+fn what_a_caller_saw_does_not_undo_what_has_happened_since() {
+    let exit = crate::observed::Exit {
+        code: 0,
+        oom_killed: false,
+        error: None,
+        started_at: Some(Timestamp::UNIX_EPOCH),
+        finished_at: Timestamp::UNIX_EPOCH,
+    };
+    let mut records = Records::default();
+    assert!(!records.is_behind(&sandbox("a", State::Created)), "nothing is known");
+    records.put(1, sandbox("a", State::Exited(exit)));
+    assert!(records.is_behind(&sandbox("a", running())), "it started, and has ended since");
+    assert!(records.is_behind(&sandbox("a", State::Created)));
+    let again = Timestamp::from_second(9).unwrap();
+    assert!(
+        !records.is_behind(&sandbox("a", State::Running { started_at: again, pid: 2 })),
+        "started once more"
+    );
+}
+
+#[test]
+fn a_failed_look_is_made_again_though_the_list_shows_nothing_new() {
+    let mut records = Records::default();
+    records.put(1, sandbox("a", running()));
+    records.doubt(&PodUid::new("u"), "a");
+    assert!(records.differs(&listed("a", true, "running")));
+    records.put(2, sandbox("a", running()));
+    assert!(!records.differs(&listed("a", true, "running")));
 }

@@ -222,7 +222,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// A close look at one container; reads its termination message when it has ended.
     async fn look(&self, id: &str) -> Result<Seen, Error>;
 
-    /// What happens to containers of this node from now on; the stream ends when the engine goes away.
+    /// What happens to containers of this node from now on, but for their making, which only their maker cares for;
+    /// the stream ends when the engine goes away.
     async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error>;
 
     /// Makes a pod's sandbox; idempotent by name: one that is there already is returned.

@@ -12,9 +12,9 @@ use super::stream::{self, lines};
 use crate::observed::PodUid;
 use crate::runtime::{Error, Event, labels};
 
-/// What changes a container for us. The engine tells of every exec and health check as well, which on a node with
-/// many exec probes is thousands of lines a second: it is asked to keep those.
-const ACTIONS: [&str; 7] = ["create", "start", "die", "oom", "pause", "unpause", "destroy"];
+/// What changes a container behind our back. The engine tells of every exec and health check as well, which on a node
+/// with many exec probes is thousands of lines a second: it is asked to keep those. Who creates one knows it.
+const ACTIONS: [&str; 6] = ["start", "die", "oom", "pause", "unpause", "destroy"];
 
 #[derive(Deserialize)]
 struct Line {

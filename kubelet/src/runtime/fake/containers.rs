@@ -132,7 +132,6 @@ impl Fake {
             ended: watch::Sender::new(true),
         };
         let seen = record.seen();
-        self.engine.tell(&record, false);
         self.engine.containers().insert(record.id.clone(), record);
         seen
     }
