@@ -29,6 +29,11 @@ use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use crate::observed::PodUid;
 use crate::runtime::spec::{Identity, Resources};
 
+/// The first sysctl of a pod that this node does not allow.
+pub fn forbidden_sysctl(pod: &Pod, facts: &Facts) -> Option<ConfigError> {
+    sysctl::of(pod, facts).err()
+}
+
 /// The namespace of a pod that names none.
 const DEFAULT_NAMESPACE: &str = "default";
 

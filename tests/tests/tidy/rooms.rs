@@ -21,7 +21,7 @@ const ROOMS: &[Room] = &[
     Room { name: "options", may: &[], never: ASYNC },
     Room { name: "metrics", may: &[], never: ASYNC },
     Room { name: "report", may: &["observed"], never: ENGINE },
-    Room { name: "desired", may: &["observed"], never: PURE },
+    Room { name: "desired", may: &["observed", "spec"], never: PURE },
     Room { name: "plan", may: &["observed", "desired"], never: PURE },
     Room {
         name: "spec",

@@ -1,0 +1,61 @@
+//! What a pod takes of what all pods share.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use api::resources::{ResourceList, is_sidecar, pod_requests};
+use k8s_openapi::api::core::v1::Pod;
+
+/// Resources and ports of one pod.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Demand {
+    pub requests: ResourceList,
+    ports: BTreeSet<HostPort>,
+}
+
+/// A port of the host.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct HostPort {
+    number: i32,
+    protocol: String,
+    /// Empty for all addresses.
+    address: String,
+}
+
+impl Demand {
+    pub fn of(pod: &Pod) -> Self {
+        let Some(spec) = &pod.spec else { return Self::default() };
+        let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
+        let ports =
+            spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
+        let ports = ports.filter_map(|port| {
+            let address = port.host_ip.as_deref().unwrap_or_default();
+            Some(HostPort {
+                number: port.host_port.filter(|number| *number > 0)?,
+                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                address: if matches!(address, "0.0.0.0" | "::") { String::new() } else { address.to_owned() },
+            })
+        });
+        Self { requests: pod_requests(spec), ports: ports.collect() }
+    }
+
+    /// A port that both want.
+    pub fn clash(&self, other: &Self) -> Option<&HostPort> {
+        self.ports.iter().find(|port| other.ports.iter().any(|taken| port.overlaps(taken)))
+    }
+}
+
+impl HostPort {
+    fn overlaps(&self, other: &Self) -> bool {
+        self.number == other.number
+            && self.protocol == other.protocol
+            && (self.address == other.address || self.address.is_empty() || other.address.is_empty())
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.protocol, self.number)?;
+        if self.address.is_empty() { Ok(()) } else { write!(f, " on {}", self.address) }
+    }
+}
