@@ -16,4 +16,4 @@ pub mod schema;
 pub mod table;
 pub mod validate;
 
-pub use decode::{Decoded, decode};
+pub use decode::{Decoded, decode, decode_with};

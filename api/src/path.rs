@@ -94,6 +94,27 @@ impl PathBuf {
     }
 }
 
+impl From<&str> for PathBuf {
+    /// Reads what [`fmt::Display`] writes. A number in brackets is an index; whatever else stands there is a key.
+    fn from(text: &str) -> Self {
+        let mut steps = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            if let Some((key, tail)) = rest.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+                steps.push(key.parse().map_or_else(|_| OwnedStep::Key(key.to_owned()), OwnedStep::Index));
+                rest = tail;
+            } else {
+                let field = rest.strip_prefix('.').unwrap_or(rest);
+                let end = field.char_indices().skip(1).find(|(_, c)| matches!(c, '.' | '['));
+                let (name, tail) = field.split_at(end.map_or(field.len(), |(end, _)| end));
+                steps.push(OwnedStep::Field(name.to_owned()));
+                rest = tail;
+            }
+        }
+        Self(steps)
+    }
+}
+
 impl fmt::Display for PathBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (position, step) in self.0.iter().enumerate() {
@@ -107,3 +128,6 @@ impl fmt::Display for PathBuf {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,14 +21,17 @@ pub(super) struct Converted {
     pub object: Option<Object>,
 }
 
-pub(super) fn object(form: Form, value: Value, faults: &mut Faults) -> Converted {
+/// What a caller finds in objects that are right otherwise.
+type Also<'a> = &'a dyn Fn(&Object) -> Vec<Fault>;
+
+pub(super) fn object(form: Form, value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
     match form {
-        Form::Legacy(form) => legacy(form, value, faults),
-        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, faults),
+        Form::Legacy(form) => legacy(form, value, also, faults),
+        Form::Pod | Form::ConfigMap | Form::Secret => v1(form, value, also, faults),
     }
 }
 
-fn v1(form: Form, mut value: Value, faults: &mut Faults) -> Converted {
+fn v1(form: Form, mut value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
     let name = name_of(form.kind(), &value);
     schema::v1_object(form.kind(), &mut value, &Path::ROOT, faults);
     let object = match form {
@@ -36,11 +39,11 @@ fn v1(form: Form, mut value: Value, faults: &mut Faults) -> Converted {
         Form::ConfigMap => typed(value, faults).map(|map| Object::ConfigMap(Box::new(map))),
         Form::Secret => typed(value, faults).map(|secret| Object::Secret(Box::new(secret))),
     };
-    Converted { name, object: object.and_then(|object| finished(object, faults, |fault| fault)) }
+    Converted { name, object: object.and_then(|object| finished(object, also, faults, |fault| fault)) }
 }
 
 /// An older form is checked along its own types; what is found in the converted Pod is told by the names it has there.
-fn legacy(form: legacy::Form, value: Value, faults: &mut Faults) -> Converted {
+fn legacy(form: legacy::Form, value: Value, also: Also<'_>, faults: &mut Faults) -> Converted {
     let mut legacy = Legacy::read(form, value, faults);
     let name = name_of("Pod", &legacy.pod);
     let mut in_v1 = Faults::default();
@@ -51,15 +54,21 @@ fn legacy(form: legacy::Form, value: Value, faults: &mut Faults) -> Converted {
     let object = typed(legacy.pod.clone(), faults).map(|pod| Object::Pod(Box::new(pod)));
     Converted {
         name,
-        object: object.and_then(|object| finished(object, faults, |fault| legacy.fault(fault))),
+        object: object.and_then(|object| finished(object, also, faults, |fault| legacy.fault(fault))),
     }
 }
 
 /// The object, defaulted, when nothing is wrong with it. `by_name` says a finding by the names of the manifest.
-fn finished(mut object: Object, faults: &mut Faults, by_name: impl Fn(Fault) -> Fault) -> Option<Object> {
+fn finished(
+    mut object: Object,
+    also: Also<'_>,
+    faults: &mut Faults,
+    by_name: impl Fn(Fault) -> Fault,
+) -> Option<Object> {
     defaults::object(&mut object);
     let misshapen: Vec<PathBuf> = faults.iter().map(|fault| fault.path.clone()).collect();
-    for fault in validate::object(&object).into_iter().map(by_name) {
+    let found = validate::object(&object).into_iter().chain(also(&object));
+    for fault in found.map(by_name) {
         if !explained(&fault, &misshapen) {
             faults.push(fault);
         }

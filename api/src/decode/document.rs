@@ -10,7 +10,7 @@ use crate::fault::{Aim, Fault, Faults};
 use crate::problem::{ObjectName, Problem};
 
 /// Decodes the values of one chunk; false when it holds nothing but comments.
-pub(super) fn decode(chunk: Chunk<'_>, outcome: &mut Outcome) -> bool {
+pub(super) fn decode(chunk: Chunk<'_>, outcome: &mut Outcome<'_>) -> bool {
     if chunk.text.trim_start().starts_with(['{', '[']) {
         match json::parse(chunk.text, &outcome.allowance) {
             Ok(values) => {
@@ -60,13 +60,13 @@ impl Source<'_> {
 }
 
 /// Decodes everything that one value holds.
-fn value(value: Value, source: &Source<'_>, outcome: &mut Outcome) {
+fn value(value: Value, source: &Source<'_>, outcome: &mut Outcome<'_>) {
     let mut faults = Faults::default();
     let items = items::of(value, &mut faults);
     let mut reports = vec![Report { name: None, faults: faults.into_vec() }];
     for Item { form, value, path } in items {
         let mut faults = Faults::default();
-        let converted = convert::object(form, value, &mut faults);
+        let converted = convert::object(form, value, outcome.also, &mut faults);
         if let Some(object) = converted.object {
             outcome.take(object, &mut faults);
         }

@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use self::value::Allowance;
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::object::Object;
 use crate::path::Path;
 use crate::problem::{ObjectName, Problem};
@@ -43,7 +43,14 @@ pub struct Decoded {
 
 /// Decodes one manifest. A document that is wrong becomes problems and leaves its neighbours alone.
 pub fn decode(bytes: &[u8]) -> Decoded {
-    let mut outcome = Outcome::default();
+    decode_with(bytes, &|_| Vec::new())
+}
+
+/// As [`decode`], with findings of the caller's own about objects that are right otherwise: they become problems with
+/// their places, and the object is left out.
+pub fn decode_with(bytes: &[u8], also: &dyn Fn(&Object) -> Vec<Fault>) -> Decoded {
+    let mut outcome =
+        Outcome { decoded: Decoded::default(), seen: HashSet::new(), allowance: Allowance::default(), also };
     match text::read(bytes) {
         Err(error) => outcome.problem(error.problem(0)),
         Ok(text) => {
@@ -67,14 +74,14 @@ pub fn decode(bytes: &[u8]) -> Decoded {
 }
 
 /// What has been decoded so far.
-#[derive(Default)]
-struct Outcome {
+struct Outcome<'a> {
     decoded: Decoded,
     seen: HashSet<ObjectName>,
     allowance: Allowance,
+    also: &'a dyn Fn(&Object) -> Vec<Fault>,
 }
 
-impl Outcome {
+impl Outcome<'_> {
     /// Keeps an object unless one of its name is there already.
     fn take(&mut self, object: Object, faults: &mut Faults) {
         let name = object.object_name();

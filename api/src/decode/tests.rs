@@ -3,7 +3,8 @@
 
 mod hostile;
 
-use super::decode;
+use super::{decode, decode_with};
+use crate::fault::{Aim, Fault};
 use crate::object::Object;
 
 /// Decodes and compares: objects as `Kind namespace/name`, problems as they print.
@@ -200,5 +201,28 @@ fn the_second_of_a_name_is_refused() {
         &[
             "10:18: metadata.name: Pod default/web stands in this manifest twice; rename or remove one of them; the first one counts",
         ],
+    );
+}
+
+#[test]
+fn findings_of_the_caller_have_places_too() {
+    let also = |object: &Object| match object {
+        Object::Pod(_) => vec![Fault {
+            path: "spec.containers[0].image".into(),
+            aim: Aim::Name,
+            what: "is not supported on this node".to_owned(),
+            remedy: "remove it".to_owned(),
+        }],
+        Object::ConfigMap(_) | Object::Secret(_) => Vec::new(),
+    };
+    let said = |manifest: &str| -> Vec<String> {
+        let decoded = decode_with(manifest.as_bytes(), &also);
+        assert_eq!(decoded.objects, []);
+        decoded.problems.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(said(WEB), ["6:17: spec.containers[0].image: is not supported on this node; remove it"]);
+    assert_eq!(
+        said("version: v1beta1\nid: a\ncontainers:\n- name: c\n  image: i\n"),
+        ["5:3: containers[0].image: is not supported on this node; remove it"]
     );
 }
