@@ -281,3 +281,6 @@ impl Accept {
         self.objects.ok_or_else(Status::not_acceptable)
     }
 }
+
+#[cfg(test)]
+mod tests;

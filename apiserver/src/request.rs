@@ -216,3 +216,6 @@ fn include(value: &str) -> Result<Include, Status> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

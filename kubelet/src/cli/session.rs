@@ -63,7 +63,7 @@ struct Wish {
 impl Wish {
     /// Without a terminal here there is none to give.
     fn with_terminal(self) -> Self {
-        if self.tty && self.stdin && terminal::size().is_none() {
+        if self.tty && self.stdin && !terminal::is_there() {
             eprintln!("Unable to use a TTY - input is not a terminal or the right kind of file");
             return Self { tty: false, ..self };
         }
@@ -168,7 +168,7 @@ fn write(mut to: impl std::io::Write, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn resize() -> Message {
-    let (width, height) = terminal::size().unwrap_or((80, 24));
+    let (width, height) = terminal::size();
     frame(4, format!(r#"{{"Width":{width},"Height":{height}}}"#).as_bytes())
 }
 

@@ -12,7 +12,7 @@ pub struct Raw {
 impl Raw {
     /// Takes the terminal on standard input; `None` when there is none.
     pub fn take() -> Option<Self> {
-        if !stdin().is_terminal() {
+        if !is_there() {
             return None;
         }
         let before = tcgetattr(stdin()).ok()?;
@@ -29,8 +29,15 @@ impl Drop for Raw {
     }
 }
 
-/// Width and height, `None` without a terminal.
-pub fn size() -> Option<(u16, u16)> {
-    let size = tcgetwinsize(stdin()).ok()?;
-    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+/// Whether there is one on standard input.
+pub fn is_there() -> bool {
+    stdin().is_terminal()
+}
+
+/// Width and height; what a terminal that does not say is taken for.
+pub fn size() -> (u16, u16) {
+    match tcgetwinsize(stdin()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col, size.ws_row),
+        _ => (80, 24),
+    }
 }

@@ -2,7 +2,6 @@
 //!
 //! Everything that is shown passes here on its way to the store; the API only reads it.
 
-mod columns;
 pub mod events;
 mod node;
 mod pods;
@@ -115,10 +114,16 @@ impl Board {
     }
 
     /// Makes the objects of a kind those given, and no others; for ConfigMaps and Secrets of local sources.
-    pub fn set<'a, T: Serialize + 'a>(&self, resource: &'static str, objects: impl Iterator<Item = &'a T>) {
+    pub fn set<'a, T: Serialize + 'a>(
+        &self,
+        resource: &'static str,
+        objects: impl Iterator<Item = &'a T>,
+        now: Timestamp,
+    ) {
         let mut kept = BTreeSet::new();
         for object in objects {
-            if let Ok(Value::Object(object)) = serde_json::to_value(object) {
+            if let Ok(Value::Object(mut object)) = serde_json::to_value(object) {
+                self.date(resource, &mut object, now);
                 let draft = Draft::new(&object, resources::fields(resource));
                 kept.insert((draft.namespace().to_owned(), draft.name().to_owned()));
                 self.store.put(resource, &draft);
@@ -129,6 +134,19 @@ impl Board {
                 self.store.delete(resource, object.namespace(), object.name());
             }
         }
+    }
+
+    /// An object that bears no time of its own is as old as its first showing.
+    fn date(&self, resource: &str, object: &mut Map<String, Value>, now: Timestamp) {
+        let Some(Value::Object(metadata)) = object.get_mut("metadata") else { return };
+        if metadata.contains_key("creationTimestamp") {
+            return;
+        }
+        let text = |name: &str| metadata.get(name).and_then(Value::as_str).unwrap_or_default();
+        let before = self.store.get(resource, text("namespace"), text("name"));
+        let created =
+            before.as_ref().and_then(pods::creation_timestamp).unwrap_or_else(|| pods::rfc3339(now));
+        metadata.insert("creationTimestamp".to_owned(), created.into());
     }
 
     fn put(&self, resource: &'static str, object: &Map<String, Value>) {

@@ -1,10 +1,9 @@
 //! The resources a lone node serves, a row each.
 
+use api::table;
 use apiserver::Resource;
 use apiserver::resource::Subresource;
 use serde_json::{Map, Value};
-
-use super::columns;
 
 /// The name of pods in the store and in paths.
 pub const PODS: &str = "pods";
@@ -39,7 +38,7 @@ pub const RESOURCES: &[Resource] = &[
             "status.podIP",
             "status.nominatedNodeName",
         ],
-        columns: columns::PODS,
+        columns: table::PODS,
         owner: pod_owner,
         ..row("Pod", PODS, "pod")
     },
@@ -47,7 +46,7 @@ pub const RESOURCES: &[Resource] = &[
         short_names: &["no"],
         namespaced: false,
         fields: &["spec.unschedulable"],
-        columns: columns::NODES,
+        columns: table::NODES,
         ..row("Node", NODES, "node")
     },
     Resource {
@@ -65,18 +64,18 @@ pub const RESOURCES: &[Resource] = &[
             "source",
             "type",
         ],
-        columns: columns::EVENTS,
+        columns: table::EVENTS,
         ..row("Event", EVENTS, "event")
     },
     Resource {
         short_names: &["cm"],
-        columns: columns::CONFIG_MAPS,
+        columns: table::CONFIG_MAPS,
         owner: local_owner,
         ..row("ConfigMap", CONFIG_MAPS, "configmap")
     },
     Resource {
         fields: &["type"],
-        columns: columns::SECRETS,
+        columns: table::SECRETS,
         owner: local_owner,
         ..row("Secret", SECRETS, "secret")
     },
@@ -95,7 +94,7 @@ const fn row(kind: &'static str, plural: &'static str, singular: &'static str) -
         verbs: READ,
         subresources: &[],
         fields: &[],
-        columns: columns::NAME_AND_AGE,
+        columns: table::NAME_AND_AGE,
         owner: kubelet_owner,
     }
 }

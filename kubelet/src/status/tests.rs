@@ -132,9 +132,11 @@ fn config_maps_are_those_given_and_no_others() {
         metadata: serde_json::from_value(json!({"name": name, "namespace": "shop"})).unwrap(),
         ..ConfigMap::default()
     };
-    board.set(resources::CONFIG_MAPS, [map("a"), map("b")].iter());
-    board.set(resources::CONFIG_MAPS, [map("b"), map("c")].iter());
+    board.set(resources::CONFIG_MAPS, [map("a"), map("b")].iter(), now());
+    board.set(resources::CONFIG_MAPS, [map("b"), map("c")].iter(), "2026-02-01T00:00:00Z".parse().unwrap());
     let maps = shown(&board, resources::CONFIG_MAPS);
     assert_eq!(maps.iter().map(|map| &map["metadata"]["name"]).collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(maps[0]["kind"], "ConfigMap");
+    let created: Vec<_> = maps.iter().map(|map| &map["metadata"]["creationTimestamp"]).collect();
+    assert_eq!(created, ["2026-01-01T00:10:00Z", "2026-02-01T00:00:00Z"]);
 }

@@ -5,6 +5,7 @@ mod dispatch;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -22,6 +23,7 @@ use crate::runtime::docker::{self, Docker};
 use crate::server::{self, Context, Health, RootDir};
 use crate::spec::Facts;
 use crate::status::Board;
+use crate::status::resources::{CONFIG_MAPS, SECRETS};
 use crate::volumes::Volumes;
 use crate::worker::Tools;
 use crate::worker::pool::Pool;
@@ -60,6 +62,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
     };
     tokio::spawn(board.clone().drain(outbox.clone()));
+    tokio::spawn(show_references(board.clone(), wanted.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools)).run(wanted));
     dispatch::follow(&options, outbox, desired);
@@ -71,11 +74,35 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         });
     }
+    if let Some(address) = options.api_address {
+        let socket = options.root_dir.join("kubelet.sock");
+        tracing::info!(
+            %address, socket = %socket.display(),
+            "the node's API is not served over HTTPS in this version; reach it through the socket"
+        );
+    }
     tokio::spawn(until_told(stop));
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board, runtime, health, metrics, configuration };
     server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
+}
+
+/// Keeps the ConfigMaps and Secrets of local sources on the board.
+async fn show_references(board: Arc<Board>, mut wanted: watch::Receiver<Arc<Desired>>) {
+    let mut shown = Arc::default();
+    loop {
+        let references = wanted.borrow_and_update().references.clone();
+        if !Arc::ptr_eq(&references, &shown) {
+            let now = Timestamp::now();
+            board.set(CONFIG_MAPS, references.config_maps.values().map(Arc::as_ref), now);
+            board.set(SECRETS, references.secrets.values().map(Arc::as_ref), now);
+            shown = references;
+        }
+        if wanted.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -162,7 +162,7 @@ fn events_table(events: &Value, now: Timestamp) -> String {
     for event in items {
         let ago = |name: &str| {
             let at = string(event, name).parse::<Timestamp>().unwrap_or(now);
-            super::print::age(now.duration_since(at))
+            api::table::duration(now.duration_since(at).as_secs())
         };
         let count = event.get("count").and_then(Value::as_i64).unwrap_or(1);
         let age = match count {

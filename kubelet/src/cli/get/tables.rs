@@ -1,0 +1,156 @@
+//! Objects as tables, once or as they change.
+
+use std::io::Write as _;
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::resource::Named;
+use super::{Wanted, warn};
+use crate::cli::args::{Get, Output};
+use crate::cli::client::Client;
+use crate::cli::print::table;
+
+const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/// Prints a table for each resource.
+pub(super) async fn run(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Result<()> {
+    if get.watch {
+        let paths: Vec<String> = wanted.iter().flat_map(|wanted| wanted.paths(get)).collect();
+        let ([wanted], [path]) = (wanted, &paths[..]) else {
+            anyhow::bail!("-w watches one object or all of one resource, not several");
+        };
+        return follow(client, &mut Printer::new(get, wanted.named, false), path).await;
+    }
+    let mut tables = Vec::new();
+    for one in wanted {
+        let mut printer = Printer::new(get, one.named, wanted.len() > 1);
+        let mut rows = Vec::new();
+        for path in one.paths(get) {
+            rows.extend(printer.rows(&client.json(&path, TABLE).await?));
+        }
+        if !rows.is_empty() {
+            tables.push(printer.table(rows));
+        }
+    }
+    print!("{}", tables.join("\n"));
+    if tables.is_empty() && !wanted.is_empty() {
+        match !get.all_namespaces && wanted.iter().all(|wanted| wanted.named.namespaced) {
+            true => eprintln!("No resources found in {} namespace.", get.place.namespace),
+            false => eprintln!("No resources found"),
+        }
+    }
+    warn(client).await;
+    Ok(())
+}
+
+/// Prints the table, and a line for each change for as long as the kubelet runs.
+async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> anyhow::Result<()> {
+    let answer = client.json(path, TABLE).await?;
+    let revision = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
+    let rows = printer.rows(&answer);
+    let mut is_headed = !rows.is_empty();
+    if is_headed {
+        print!("{}", printer.table(rows));
+    }
+    warn(client).await;
+    let separator = if path.contains('?') { '&' } else { '?' };
+    let path = format!("{path}{separator}watch=true&resourceVersion={revision}");
+    let mut body = client.get(&path, TABLE).await?.into_body();
+    let mut pending = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        pending.extend_from_slice(&data);
+        while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = pending.drain(..=end).collect();
+            let event: Value = serde_json::from_slice(&line)?;
+            let object = event.get("object").unwrap_or(&Value::Null);
+            if event.get("type").and_then(Value::as_str) == Some("ERROR") {
+                let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
+                anyhow::bail!("the watch ended: {message}");
+            }
+            let rows = printer.rows(object);
+            let lines = if is_headed { printer.columns.lines(&rows) } else { printer.table(rows) };
+            is_headed = true;
+            print!("{lines}");
+            std::io::stdout().flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// Tables of one resource, told by the first of them how to look.
+struct Printer<'a> {
+    get: &'a Get,
+    with_namespace: bool,
+    /// Stands before names where several resources are shown: `pod/`.
+    prefix: String,
+    /// Columns that are shown: their place in a row and their head.
+    heads: Vec<(usize, String)>,
+    columns: table::Columns,
+}
+
+impl<'a> Printer<'a> {
+    fn new(get: &'a Get, named: Named, prefixed: bool) -> Self {
+        let with_namespace = get.all_namespaces && named.namespaced;
+        let prefix = if prefixed { format!("{}/", named.singular) } else { String::new() };
+        Self { get, with_namespace, prefix, heads: Vec::new(), columns: table::Columns::default() }
+    }
+
+    /// The rows under their heads.
+    fn table(&mut self, mut rows: Vec<Vec<String>>) -> String {
+        if !self.get.no_headers {
+            rows.insert(0, self.head());
+        }
+        self.columns.lines(&rows)
+    }
+
+    fn head(&self) -> Vec<String> {
+        let namespace = self.with_namespace.then(|| "NAMESPACE".to_owned());
+        let labels = self.get.show_labels.then(|| "LABELS".to_owned());
+        namespace
+            .into_iter()
+            .chain(self.heads.iter().map(|(_, head)| head.to_uppercase()))
+            .chain(labels)
+            .collect()
+    }
+
+    fn rows(&mut self, answer: &Value) -> Vec<Vec<String>> {
+        let list = |value: &'_ Value, name: &str| {
+            value.get(name).and_then(Value::as_array).cloned().unwrap_or_default()
+        };
+        let wide = self.get.output == Some(Output::Wide);
+        if self.heads.is_empty() {
+            let heads = list(answer, "columnDefinitions").into_iter().enumerate();
+            let shown = heads.filter(|(_, head)| wide || head["priority"].as_i64().unwrap_or_default() == 0);
+            self.heads = shown.map(|(column, head)| (column, cell(&head["name"]))).collect();
+        }
+        let row = |object: Value| {
+            let all = list(&object, "cells");
+            let namespace = object.pointer("/object/metadata/namespace").map(cell);
+            let namespace = namespace.filter(|_| self.with_namespace);
+            let cells = self.heads.iter().filter_map(|(column, head)| {
+                let prefix = if head == "Name" { self.prefix.as_str() } else { "" };
+                Some(format!("{prefix}{}", cell(all.get(*column)?)))
+            });
+            let labels = self.get.show_labels.then(|| labels(&object));
+            namespace.into_iter().chain(cells).chain(labels).collect()
+        };
+        list(answer, "rows").into_iter().map(row).collect()
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.replace('\n', "\\n"),
+        Value::Null => "<none>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn labels(row: &Value) -> String {
+    let labels = row.pointer("/object/metadata/labels").and_then(Value::as_object);
+    let pairs: Vec<String> =
+        labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", cell(value))).collect();
+    if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
+}

@@ -1,0 +1,33 @@
+//! What a command line asks for.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::wanted;
+
+fn read(resource: &str, names: &[&str]) -> Result<String, String> {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let wanted = wanted(resource, &names).map_err(|error| error.to_string())?;
+    let one = |wanted: &super::Wanted| format!("{} {:?}", wanted.named.plural, wanted.names);
+    Ok(wanted.iter().map(one).collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn resources_by_all_their_names() {
+    for (text, expected) in [
+        ("pods", "pods []"),
+        ("po", "pods []"),
+        ("Pod", "pods []"),
+        ("no", "nodes []"),
+        ("ev", "events []"),
+        ("cm,secret", "configmaps [] secrets []"),
+    ] {
+        assert_eq!(read(text, &[]).unwrap(), expected, "{text}");
+    }
+}
+
+#[test]
+fn names_after_and_behind_a_slash() {
+    assert_eq!(read("pod", &["a", "b"]).unwrap(), r#"pods ["a", "b"]"#);
+    assert_eq!(read("pod/a", &["cm/c", "po/b"]).unwrap(), r#"pods ["a", "b"] configmaps ["c"]"#);
+    assert!(read("pod/a", &["b"]).unwrap_err().contains("\"b\" has no resource before it"));
+    assert!(read("services", &[]).unwrap_err().starts_with("a node has no \"services\""));
+}
