@@ -10,7 +10,7 @@ use super::{Draft, Object, Scope, TooOld};
 
 /// Changes of one resource that a watch may resume over; older ones answer 410 and cost the client one list.
 pub(super) const HISTORY_CHANGES: usize = 1024;
-/// Bytes of superseded objects that history may hold on to per resource; 100 pods being born fit many times over.
+/// Bytes of superseded objects that history holds on to per resource unless a store says otherwise.
 const HISTORY_BYTES: usize = 1024 * 1024;
 
 /// Objects in memory. Clones share them.
@@ -23,6 +23,7 @@ pub struct Memory {
 pub(super) struct Shared {
     revision: u64,
     first: u64,
+    history_bytes: usize,
     resources: BTreeMap<String, Table>,
 }
 
@@ -34,6 +35,7 @@ pub(super) struct Table {
     objects: BTreeMap<Place, Object>,
     history: VecDeque<Arc<Change>>,
     history_bytes: usize,
+    history_limit: usize,
     /// A watch may resume from here or later.
     oldest: u64,
     /// The revision of the newest change; receivers wake when it moves.
@@ -75,7 +77,13 @@ impl Memory {
     /// A process that takes the time as its first revision never repeats one of its predecessor, so that a client that
     /// resumes across the restart is told 410 and not something wrong.
     pub fn new(first: u64) -> Self {
-        Self { shared: Arc::new(Mutex::new(Shared { revision: first, first, resources: BTreeMap::new() })) }
+        Self::with_history(first, HISTORY_BYTES)
+    }
+
+    /// The same, with so many bytes of superseded objects per resource to resume watches over.
+    pub fn with_history(first: u64, history_bytes: usize) -> Self {
+        let shared = Shared { revision: first, first, history_bytes, resources: BTreeMap::new() };
+        Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
     /// The revision of the last write.
@@ -172,6 +180,7 @@ impl Shared {
                 objects: BTreeMap::new(),
                 history: VecDeque::new(),
                 history_bytes: 0,
+                history_limit: self.history_bytes,
                 oldest: self.first,
                 newest: watch::Sender::new(self.first),
             };
@@ -221,7 +230,7 @@ impl Table {
         let revision = change.revision;
         self.history_bytes += change.weight();
         self.history.push_back(Arc::new(change));
-        while self.history.len() > HISTORY_CHANGES || self.history_bytes > HISTORY_BYTES {
+        while self.history.len() > HISTORY_CHANGES || self.history_bytes > self.history_limit {
             let Some(oldest) = self.history.pop_front() else { break };
             self.history_bytes -= oldest.weight();
             self.oldest = oldest.revision;

@@ -83,3 +83,6 @@ fn take_out(arguments: &mut Vec<OsString>, error: &clap::Error) -> bool {
     arguments.remove(at);
     true
 }
+
+#[cfg(test)]
+mod tests;

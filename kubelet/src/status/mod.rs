@@ -18,6 +18,9 @@ use serde_json::{Map, Value};
 use crate::report::{Mail, NodeReport, Outbox, Report};
 use events::Events;
 
+/// Superseded objects kept for watches to resume over: a client that was away for a few dozen changes need not list again.
+const HISTORY_BYTES: usize = 256 * 1024;
+
 /// The API objects of this node.
 #[derive(Debug)]
 pub struct Board {
@@ -46,7 +49,7 @@ impl Board {
             node: NodeReport { created_at: Some(now), ..NodeReport::default() },
             problems: Vec::new(),
         };
-        let board = Self { store: Memory::new(first), state: Mutex::new(state) };
+        let board = Self { store: Memory::with_history(first, HISTORY_BYTES), state: Mutex::new(state) };
         board.put_node(&board.state());
         Arc::new(board)
     }
