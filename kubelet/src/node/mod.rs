@@ -2,11 +2,13 @@
 
 mod dns;
 mod machine;
+mod report;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::sync::Arc;
+
+pub use report::{EngineState, labels, report};
 
 use crate::options::Options;
 use crate::runtime::Info;
@@ -37,9 +39,4 @@ pub fn with_engine(facts: &Facts, info: &Info, has_cgroups: bool) -> Arc<Facts> 
     let can = has_cgroups && !info.rootless && info.cgroup_driver == "cgroupfs";
     let driver = can.then_some(CgroupDriver::Cgroupfs);
     Arc::new(Facts { cgroup_driver: driver, ..facts.clone() })
-}
-
-/// The node's primary address: the one traffic to the world would leave from, else any but loopback.
-pub fn primary_address(facts: &Facts) -> Option<IpAddr> {
-    facts.host_ips.first().copied()
 }

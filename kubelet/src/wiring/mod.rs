@@ -1,6 +1,7 @@
 //! Creates the rooms, their channels and their tasks; decides nothing about pods.
 
 mod dispatch;
+mod engine;
 
 use std::sync::Arc;
 
@@ -13,15 +14,13 @@ use crate::cgroups::Cgroups;
 use crate::desired::Desired;
 use crate::images::Images;
 use crate::metrics::Metrics;
-use crate::node;
-use crate::observe::{Engine, Observer};
+use crate::observe::Observer;
 use crate::options::Options;
 use crate::plan::BackOff;
 use crate::report::Outbox;
 use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::server::{self, Context, Health, RootDir};
-use crate::spec::Facts;
 use crate::status::Board;
 use crate::status::resources::{CONFIG_MAPS, SECRETS};
 use crate::volumes::Volumes;
@@ -48,7 +47,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
     let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
-    let facts = follow_engine(&options, cgroups.is_some(), runtime.clone(), observer.clone());
+    let facts = engine::follow(&options, cgroups.is_some(), &runtime, &observer, &outbox);
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
@@ -118,30 +117,4 @@ async fn until_told(stop: watch::Sender<bool>) {
     }
     tracing::info!("stopping; containers are left running");
     stop.send_replace(true);
-}
-
-/// Facts of the node, asked of the engine anew whenever it comes back.
-fn follow_engine(
-    options: &Options,
-    has_cgroups: bool,
-    runtime: Arc<dyn Runtime>,
-    observer: Arc<Observer>,
-) -> watch::Receiver<Arc<Facts>> {
-    let own = node::facts(options);
-    let (facts, known) = watch::channel(Arc::new(own.clone()));
-    tokio::spawn(async move {
-        let mut engine = observer.engine();
-        while engine.wait_for(|engine| *engine == Engine::Up).await.is_ok() {
-            match runtime.info().await {
-                Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, &info, has_cgroups));
-                }
-                Err(error) => tracing::warn!(%error, "the engine did not say what it is"),
-            }
-            if engine.wait_for(|engine| *engine != Engine::Up).await.is_err() {
-                return;
-            }
-        }
-    });
-    known
 }

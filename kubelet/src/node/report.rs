@@ -1,0 +1,119 @@
+//! The node as it is told to the world.
+
+use std::collections::BTreeMap;
+
+use crate::observed::Timestamp;
+use crate::options::Options;
+use crate::report::{NodeCondition, NodeInfo, NodeReport};
+use crate::runtime::Info;
+use crate::spec::Facts;
+
+/// What is known of the engine at this moment.
+#[derive(Clone, Copy, Debug)]
+pub enum EngineState<'a> {
+    /// It answers.
+    Up(&'a Info),
+    /// It does not; in its own words.
+    Down(&'a str),
+}
+
+/// The report of this moment; a condition keeps its time while it stands.
+pub fn report(
+    options: &Options,
+    facts: &Facts,
+    engine: EngineState<'_>,
+    version: &str,
+    previous: &[NodeCondition],
+    now: Timestamp,
+) -> NodeReport {
+    let capacity: BTreeMap<String, String> = [
+        ("cpu", format!("{}", facts.cpu_milli / 1000)),
+        ("memory", format!("{}Ki", facts.memory_bytes / 1024)),
+        ("ephemeral-storage", format!("{}Ki", facts.ephemeral_storage_bytes / 1024)),
+        ("pods", options.max_pods.to_string()),
+    ]
+    .into_iter()
+    .map(|(name, amount)| (name.to_owned(), amount))
+    .collect();
+    let internal = facts.host_ips.iter().map(|ip| ("InternalIP".to_owned(), ip.to_string()));
+    let addresses = internal.chain([("Hostname".to_owned(), options.node_name.clone())]).collect();
+    NodeReport {
+        labels: labels(options),
+        annotations: BTreeMap::new(),
+        taints: options
+            .register_with_taints
+            .iter()
+            .map(|taint| (taint.key.clone(), taint.value.clone(), taint.effect.clone()))
+            .collect(),
+        created_at: None,
+        allocatable: capacity.clone(),
+        capacity,
+        conditions: vec![ready(engine, previous, now)],
+        addresses,
+        info: info(engine, version),
+        images: Vec::new(),
+    }
+}
+
+fn ready(engine: EngineState<'_>, previous: &[NodeCondition], now: Timestamp) -> NodeCondition {
+    let (status, reason, message) = match engine {
+        EngineState::Up(_) => ("True", "KubeletReady", "kubelet is posting ready status".to_owned()),
+        EngineState::Down(why) => (
+            "False",
+            "ContainerEngineUnreachable",
+            format!("the container engine does not answer, running containers are left alone: {why}"),
+        ),
+    };
+    let before = previous.iter().find(|c| c.kind == "Ready" && c.status == status);
+    NodeCondition {
+        kind: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        last_heartbeat: now,
+        last_transition: before.map_or(now, |c| c.last_transition),
+    }
+}
+
+fn info(engine: EngineState<'_>, version: &str) -> NodeInfo {
+    let first_line = |path: &str| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        text.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    let mut info = NodeInfo {
+        machine_id: first_line("/etc/machine-id"),
+        system_uuid: first_line("/sys/class/dmi/id/product_uuid"),
+        boot_id: first_line("/proc/sys/kernel/random/boot_id"),
+        kernel_version: first_line("/proc/sys/kernel/osrelease"),
+        kubelet_version: version.to_owned(),
+        operating_system: std::env::consts::OS.to_owned(),
+        architecture: architecture().to_owned(),
+        ..NodeInfo::default()
+    };
+    if let EngineState::Up(engine) = engine {
+        info.container_runtime_version = format!("docker://{}", engine.version);
+        info.os_image.clone_from(&engine.os);
+    }
+    info
+}
+
+/// The labels every node has, then those of `--node-labels`.
+pub fn labels(options: &Options) -> BTreeMap<String, String> {
+    let own = [
+        ("kubernetes.io/hostname", options.node_name.as_str()),
+        ("kubernetes.io/os", std::env::consts::OS),
+        ("kubernetes.io/arch", architecture()),
+    ];
+    let own = own.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    own.chain(options.node_labels.iter().cloned()).collect()
+}
+
+/// The processor in the words of Go, which Kubernetes uses.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        "x86" => "386",
+        other => other,
+    }
+}
