@@ -8,6 +8,9 @@ mod tests;
 
 use std::sync::Arc;
 
+use api::quantity::{Format, Quantity};
+use api::resources::ResourceList;
+
 pub use report::{EngineState, labels, report};
 
 use crate::options::Options;
@@ -31,6 +34,16 @@ pub fn facts(options: &Options) -> Facts {
         pids_limit: options.pod_pids_limit,
         allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
     }
+}
+
+/// What pods may use in all: everything, until something is reserved for the system.
+pub fn allocatable(facts: &Facts) -> ResourceList {
+    let amounts = [
+        ("cpu", Quantity::from_milli(facts.cpu_milli)),
+        ("memory", Quantity::from_units(facts.memory_bytes, Format::BinarySi)),
+        ("ephemeral-storage", Quantity::from_units(facts.ephemeral_storage_bytes, Format::BinarySi)),
+    ];
+    amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
 /// The same facts, completed by what the engine says of itself. With systemd's driver pods get no cgroup of their own:

@@ -11,9 +11,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cgroups::Cgroups;
-use crate::desired::Desired;
+use crate::desired::{self, Desired};
 use crate::images::Images;
 use crate::metrics::Metrics;
+use crate::node;
 use crate::observe::Observer;
 use crate::options::Options;
 use crate::plan::BackOff;
@@ -24,8 +25,8 @@ use crate::server::{self, Context, Health, RootDir};
 use crate::status::Board;
 use crate::status::resources::{CONFIG_MAPS, SECRETS};
 use crate::volumes::Volumes;
-use crate::worker::Tools;
 use crate::worker::pool::Pool;
+use crate::worker::{Finished, Tools};
 
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
@@ -48,6 +49,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let is_local = options.docker_endpoint.starts_with("unix:");
     let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
     let facts = engine::follow(&options, cgroups.is_some(), &runtime, &observer, &outbox);
+    let node = desired::Node {
+        labels: Some(node::labels(&options)),
+        max_pods: Some(options.max_pods),
+        allocatable: node::allocatable(&facts.borrow()),
+        facts: facts.borrow().clone(),
+    };
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
@@ -56,6 +63,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
+        finished: Finished::default(),
         back_off: BackOff::default(),
         root_dir: options.root_dir.clone(),
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
@@ -63,7 +71,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(board.clone().drain(outbox.clone()));
     tokio::spawn(show_references(board.clone(), wanted.clone()));
     tokio::spawn(observer.run());
-    tokio::spawn(Pool::new(Arc::new(tools)).run(wanted));
+    tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
     dispatch::follow(&options, outbox, desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());

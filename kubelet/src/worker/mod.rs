@@ -4,6 +4,7 @@
 
 mod apply;
 mod create;
+mod finished;
 mod hashes;
 mod hooks;
 pub mod pool;
@@ -26,6 +27,7 @@ use crate::report::Outbox;
 use crate::runtime::Runtime;
 use crate::spec::Facts;
 use crate::volumes::Volumes;
+pub use finished::Finished;
 
 /// What every worker of a node works with.
 pub struct Tools {
@@ -43,6 +45,8 @@ pub struct Tools {
     pub outbox: Arc<Outbox>,
     /// Facts of the node.
     pub facts: watch::Receiver<Arc<Facts>>,
+    /// Pods that have run to their end.
+    pub finished: Finished,
     /// Times of the container back-off.
     pub back_off: BackOff,
     /// State on disk.

@@ -4,36 +4,54 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::references::References;
-use k8s_openapi::api::core::v1::{Pod, PodSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Assignment, Tools, record, run};
+use crate::desired::{Admission, Node, Rejection};
 use crate::desired::{Completeness, Desired, DesiredPod, SourceKind};
 use crate::observe::Known;
 use crate::observed::{PodUid, Timestamp};
 use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
+use crate::report::{About, Report, Severity};
 
 /// Keeps one worker a pod.
 pub struct Pool {
     tools: Arc<Tools>,
     workers: BTreeMap<PodUid, watch::Sender<Assignment>>,
     tasks: JoinSet<PodUid>,
+    /// Who has been admitted and holds what.
+    admission: Admission,
+    /// What pods share.
+    node: Node,
+    /// Why pods and edits were rejected, as it was told.
+    rejected: BTreeMap<PodUid, Rejection>,
     /// Directories that pods of an earlier kubelet left have been looked through.
     swept: bool,
 }
 
 impl Pool {
-    /// A pool without workers.
-    pub fn new(tools: Arc<Tools>) -> Self {
-        Self { tools, workers: BTreeMap::new(), tasks: JoinSet::new(), swept: false }
+    /// A pool without workers, for a node of that size.
+    pub fn new(tools: Arc<Tools>, node: Node) -> Self {
+        Self {
+            tools,
+            workers: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            admission: Admission::default(),
+            node,
+            rejected: BTreeMap::new(),
+            swept: false,
+        }
     }
 
     /// Follows what is desired until the sender is gone.
     pub async fn run(mut self, mut desired: watch::Receiver<Arc<Desired>>) {
         let mut found = self.tools.observer.found();
         let mut synced = self.tools.observer.synced();
+        let tools = self.tools.clone();
+        self.adopt().await;
         let mut wanted = desired.borrow_and_update().clone();
         self.assign(&wanted);
         loop {
@@ -43,6 +61,10 @@ impl Pool {
                         return;
                     }
                     wanted = desired.borrow_and_update().clone();
+                    self.assign(&wanted);
+                }
+                finished = tools.finished.take() => {
+                    finished.iter().for_each(|uid| self.admission.finish(uid));
                     self.assign(&wanted);
                 }
                 _ = found.changed() => {}
@@ -62,7 +84,10 @@ impl Pool {
     /// A worker has ended: its pod is gone, or the worker broke and gets a successor.
     fn take_leave(&mut self, ended: Result<PodUid, tokio::task::JoinError>) {
         match ended {
-            Ok(uid) => drop(self.workers.remove(&uid)),
+            Ok(uid) => {
+                self.admission.release(&uid);
+                self.workers.remove(&uid);
+            }
             Err(error) => {
                 tracing::error!(%error, "the worker of a pod broke; another takes its place");
                 self.workers.retain(|_, worker| !worker.is_closed());
@@ -72,9 +97,12 @@ impl Pool {
 
     /// Gives every pod its worker and every worker its latest assignment.
     fn assign(&mut self, desired: &Desired) {
-        for (uid, pod) in &desired.pods {
+        self.node.facts = self.tools.facts.borrow().clone();
+        let decision = self.admission.decide(desired, &self.node);
+        for (uid, pod) in &decision.run {
             self.want(uid, pod, &desired.references);
         }
+        self.tell_rejected(desired, decision.rejected);
         if desired.completeness == Completeness::Complete {
             let unwanted = self.workers.keys().filter(|uid| !desired.pods.contains_key(*uid));
             for uid in unwanted.cloned().collect::<Vec<_>>() {
@@ -94,17 +122,70 @@ impl Pool {
         if std::mem::replace(&mut self.swept, true) {
             return;
         }
-        let on_disk = self.tools.volumes.on_disk().unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot tell which pods left a directory");
-            Vec::new()
-        });
-        for uid in on_disk {
+        for uid in self.on_disk() {
             if !desired.pods.contains_key(&uid) && !self.workers.contains_key(&uid) {
                 let orphan = Known { uid, namespace: String::new(), name: String::new() };
                 let pod = self.remembered(&orphan).await;
                 self.spawn(ending(pod, desired.references.clone()));
             }
         }
+    }
+
+    /// Pods an earlier kubelet ran are not asked again whether they fit.
+    async fn adopt(&mut self) {
+        for uid in self.on_disk() {
+            if let Some(record) = record::load(&self.tools.root_dir, &uid).await
+                && record.ending.is_none()
+                && !record.history.last.is_empty()
+            {
+                let is_finished = record.history.terminal.is_some();
+                let pod = DesiredPod { uid: uid.clone(), pod: record.pod, source: SourceKind::File };
+                self.admission.adopt(Arc::new(pod));
+                if is_finished {
+                    self.admission.finish(&uid);
+                }
+            }
+        }
+    }
+
+    /// A rejected pod is shown as failed; of a rejected edit there is an event, and what ran goes on.
+    fn tell_rejected(&mut self, desired: &Desired, rejected: BTreeMap<PodUid, Rejection>) {
+        for (uid, rejection) in &rejected {
+            let Some(wanted) = desired.pods.get(uid) else { continue };
+            if self.rejected.get(uid) == Some(rejection) {
+                continue;
+            }
+            let runs = self.workers.contains_key(uid);
+            let message = if runs {
+                format!("The edit is not taken over, what ran before goes on: {}", rejection.message)
+            } else {
+                rejection.message.clone()
+            };
+            tracing::warn!(pod = %uid, reason = %rejection.reason, message, "rejected");
+            let about = About::pod(&wanted.pod);
+            self.tools.outbox.note(about, Severity::Warning, rejection_event(&rejection.reason), message);
+            if !runs {
+                self.show_rejected(wanted, rejection);
+            }
+        }
+        for uid in self.rejected.keys() {
+            if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
+                self.tools.outbox.report(uid.clone(), Report::Gone);
+            }
+        }
+        self.rejected = rejected;
+    }
+
+    fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {
+        let status = PodStatus {
+            phase: Some("Failed".to_owned()),
+            reason: Some(rejection.reason.clone()),
+            message: Some(format!("Pod was rejected: {}", rejection.message)),
+            start_time: Some(Time(Timestamp::now())),
+            ..PodStatus::default()
+        };
+        let report = Report::Status { pod: wanted.pod.clone(), status: Box::new(status), deletion: None };
+        self.tools.outbox.report(wanted.uid.clone(), report);
     }
 
     fn want(&mut self, uid: &PodUid, pod: &Arc<DesiredPod>, references: &Arc<References>) {
@@ -122,6 +203,14 @@ impl Pool {
             assignment.references = references.clone();
             true
         });
+    }
+
+    /// Pods that have a directory.
+    fn on_disk(&self) -> Vec<PodUid> {
+        self.tools.volumes.on_disk().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot tell which pods left a directory");
+            Vec::new()
+        })
     }
 
     fn end(&mut self, uid: &PodUid) {
@@ -167,4 +256,20 @@ fn ending(pod: DesiredPod, references: Arc<References>) -> Assignment {
 fn ending_of(pod: &Pod) -> Ending {
     let grace_seconds = spec(pod).termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS);
     Ending { since: Timestamp::now(), grace_seconds }
+}
+
+/// The event's reason: those of the stock kubelet as they are, anything else in one word.
+fn rejection_event(reason: &str) -> &'static str {
+    const KNOWN: [&str; 9] = [
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+        "OutOfephemeral-storage",
+        "NodePorts",
+        "NodeAffinity",
+        "PodOSNotSupported",
+        "SysctlForbidden",
+        "UnsupportedField",
+    ];
+    KNOWN.into_iter().find(|known| *known == reason).unwrap_or("FailedAdmission")
 }

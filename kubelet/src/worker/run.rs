@@ -189,7 +189,8 @@ impl Worker {
     }
 
     fn remember_plan(&mut self, plan: &Plan) {
-        if plan.terminal.is_some() {
+        if plan.terminal.is_some() && self.history.terminal != plan.terminal {
+            self.tools.finished.add(self.uid.clone());
             self.history.terminal.clone_from(&plan.terminal);
         }
         if plan.initialized_in.is_some() && self.history.initialized_in != plan.initialized_in {
