@@ -5,15 +5,22 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::desired::{Desired, FoundProblem, Merge, SourceKind};
+use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
 use crate::sources::{file, url};
+use crate::status::{Board, resources};
 
 /// Snapshots on their way; each replaces the one before, so that one a source is plenty.
 const SNAPSHOTS: usize = 2;
 
 /// Keeps `desired` true for as long as anyone looks at it.
-pub(super) fn follow(options: &Options, outbox: Arc<Outbox>, desired: watch::Sender<Arc<Desired>>) {
+pub(super) fn follow(
+    options: &Options,
+    outbox: Arc<Outbox>,
+    board: Arc<Board>,
+    desired: watch::Sender<Arc<Desired>>,
+) {
     let (snapshots, mut arrived) = mpsc::channel(SNAPSHOTS);
     let mut sources = Vec::new();
     if let Some(path) = options.pod_manifest_path.clone() {
@@ -48,9 +55,20 @@ pub(super) fn follow(options: &Options, outbox: Arc<Outbox>, desired: watch::Sen
                 tracing::warn!(origin = %found.origin, problem = %found.problem, "a manifest is wrong");
                 outbox.note(About::node(&node), Severity::Warning, "InvalidManifest", found.to_string());
             }
+            if before.problems != now.problems {
+                outbox.problems(now.problems.iter().map(ToString::to_string).collect());
+            }
             if !Arc::ptr_eq(&before, &now) {
+                show_references(&board, &now);
                 desired.send_replace(now);
             }
         }
     });
+}
+
+/// ConfigMaps and Secrets of local sources are objects of the node like its pods.
+fn show_references(board: &Board, desired: &Desired) {
+    let now = Timestamp::now();
+    board.set(resources::CONFIG_MAPS, desired.references.config_maps.values().map(AsRef::as_ref), now);
+    board.set(resources::SECRETS, desired.references.secrets.values().map(AsRef::as_ref), now);
 }

@@ -72,7 +72,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(show_references(board.clone(), wanted.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
-    dispatch::follow(&options, outbox, desired);
+    dispatch::follow(&options, outbox, board.clone(), desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
         tokio::spawn(async move {
