@@ -5,6 +5,7 @@ pub mod contract;
 pub mod docker;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+pub mod measured;
 pub mod spec;
 
 use std::collections::BTreeMap;

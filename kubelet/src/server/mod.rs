@@ -91,3 +91,6 @@ pub async fn serve_health(
     apiserver::serve(listener, health::router(health), shutdown).await;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,7 @@ use crate::plan::BackOff;
 use crate::report::Outbox;
 use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
+use crate::runtime::measured::Measured;
 use crate::server::{self, Context, Health, RootDir};
 use crate::status::Board;
 use crate::status::resources::{CONFIG_MAPS, SECRETS};
@@ -42,8 +43,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         log_max_bytes: options.container_log_max_bytes,
         log_max_files: options.container_log_max_files,
     };
-    let runtime: Arc<dyn Runtime> =
-        Arc::new(Docker::connect(&options.docker_endpoint, &options.node_name, settings)?);
+    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+    let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
+    let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
     let observer = Observer::new(runtime.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
@@ -89,7 +91,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         );
     }
     tokio::spawn(until_told(stop));
-    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board, runtime, health, metrics, configuration };
     server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")

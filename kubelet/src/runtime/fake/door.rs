@@ -159,9 +159,20 @@ impl Runtime for Fake {
     }
 
     /// Every interactive command is `cat`.
-    async fn exec_start(&self, id: &str, _request: &ExecRequest) -> Result<ExecSession, Error> {
+    async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
         self.engine.meet("exec_start", id)?;
         self.with(id, |_| ())?;
+        // `exit 3` ends at once with that code, anything else is `cat`.
+        if let [word, code] = &request.command[..]
+            && word == "exit"
+        {
+            let output = stream::empty().boxed();
+            return Ok(ExecSession {
+                id: format!("exit {code}"),
+                output,
+                input: Box::pin(tokio::io::sink()),
+            });
+        }
         let (near, far) = tokio::io::duplex(1024);
         let output = stream::unfold(far, |mut far| async move {
             let mut piece = vec![0; 1024];
@@ -178,7 +189,7 @@ impl Runtime for Fake {
 
     async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error> {
         self.engine.meet("exec_exit_code", session)?;
-        Ok(Some(0))
+        Ok(Some(session.strip_prefix("exit ").and_then(|code| code.parse().ok()).unwrap_or(0)))
     }
 
     async fn attach(&self, id: &str, _stdin: bool) -> Result<ExecSession, Error> {

@@ -1,0 +1,127 @@
+//! Commands in a container, frame by frame.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::UnixStream;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+use super::bed::{Bed, DEADLINE, frame};
+
+const EXEC: &str = "/api/v1/namespaces/shop/pods/web/exec";
+const V5: &str = "v5.channel.k8s.io";
+
+/// What came of standard output, and the status at the end.
+async fn rest(mut socket: impl futures_util::Stream<Item = Message> + Unpin) -> (Vec<u8>, Value) {
+    let mut output = Vec::new();
+    let mut status = Value::Null;
+    while let Some(message) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
+        match message {
+            Message::Binary(bytes) => match bytes[0] {
+                1 => output.extend_from_slice(&bytes[1..]),
+                3 => status = serde_json::from_slice(&bytes[1..]).unwrap(),
+                other => panic!("a frame of channel {other}"),
+            },
+            Message::Close(close) => {
+                assert_eq!(u16::from(close.unwrap().code), 1000);
+                break;
+            }
+            _ => {}
+        }
+    }
+    (output, status)
+}
+
+fn messages(socket: WebSocketStream<UnixStream>) -> impl futures_util::Stream<Item = Message> + Unpin {
+    Box::pin(socket.map(Result::unwrap))
+}
+
+#[tokio::test]
+async fn more_than_fits_anywhere_goes_in_and_comes_out() {
+    let bed = Bed::new().await;
+    let path = format!("{EXEC}?container=c&command=cat&stdin=true&stdout=true");
+    let (socket, agreed) = bed.websocket(&path, "v5.channel.k8s.io,v4.channel.k8s.io").await.unwrap();
+    assert_eq!(agreed, V5);
+    let sent: Vec<u8> = (0..1_000_000_u32).map(|n| (n % 251) as u8).collect();
+    let (mut sink, stream) = socket.split();
+    let input = sent.clone();
+    // Written from end to end before the end is sent: the process must be read meanwhile.
+    let writing = tokio::spawn(async move {
+        for piece in input.chunks(10_000) {
+            sink.send(frame(0, piece)).await.unwrap();
+        }
+        sink.send(frame(255, &[0])).await.unwrap();
+    });
+    let (output, status) = rest(Box::pin(stream.map(Result::unwrap))).await;
+    writing.await.unwrap();
+    assert!(output == sent, "{} bytes came back", output.len());
+    assert_eq!(status, json!({"metadata": {}, "status": "Success"}));
+}
+
+#[tokio::test]
+async fn the_exit_code_is_in_the_status() {
+    let bed = Bed::new().await;
+    let path = format!("{EXEC}?container=c&command=exit&command=3&stdout=true");
+    let (socket, agreed) = bed.websocket(&path, "v4.channel.k8s.io").await.unwrap();
+    assert_eq!(agreed, "v4.channel.k8s.io");
+    let (_, status) = rest(messages(socket)).await;
+    assert_eq!(status["reason"], "NonZeroExitCode");
+    assert_eq!(status["details"]["causes"], json!([{"reason": "ExitCode", "message": "3"}]));
+}
+
+#[tokio::test]
+async fn a_terminal_is_told_its_size() {
+    let bed = Bed::new().await;
+    let path = format!("{EXEC}?container=c&command=sh&stdin=true&stdout=true&tty=true");
+    let (mut socket, _) = bed.websocket(&path, V5).await.unwrap();
+    socket.send(frame(4, br#"{"Width":132,"Height":43}"#)).await.unwrap();
+    socket.send(frame(0, b"x")).await.unwrap();
+    // What was typed comes back after the size was passed on.
+    while !matches!(socket.next().await.unwrap().unwrap(), Message::Binary(bytes) if bytes[..] == [1, b'x']) {
+    }
+    assert!(bed.fake.asked().iter().any(|call| call.starts_with("exec_resize")), "{:?}", bed.fake.asked());
+}
+
+#[tokio::test]
+async fn what_was_not_asked_for_is_not_sent() {
+    let bed = Bed::new().await;
+    let path = format!("{EXEC}?container=c&command=cat&stdin=true&stderr=true");
+    let (mut socket, _) = bed.websocket(&path, V5).await.unwrap();
+    socket.send(frame(0, b"x")).await.unwrap();
+    socket.send(frame(255, &[0])).await.unwrap();
+    assert_eq!(rest(messages(socket)).await.0, b"");
+}
+
+#[tokio::test]
+async fn attached_streams_are_those_of_the_container() {
+    let bed = Bed::new().await;
+    let path = "/api/v1/namespaces/shop/pods/web/attach?container=c&stdout=true";
+    let (socket, _) = bed.websocket(path, V5).await.unwrap();
+    bed.fake.exit(&bed.id, 0);
+    assert_eq!(rest(messages(socket)).await.1["status"], "Success");
+    let (code, message) = bed.refusal(&format!("{path}&stdin=true")).await;
+    assert_eq!((code, message.starts_with("container \"c\" takes no input")), (400, true), "{message}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_is_refused_before_the_upgrade() {
+    let bed = Bed::new().await;
+    for (path, code, message) in [
+        (format!("{EXEC}?container=c&command=x&stdout=true"), 400, "Upgrade request required"),
+        (format!("{EXEC}?container=c&stdout=true"), 400, "you must specify at least one command"),
+        (
+            format!("{EXEC}?container=c&command=x"),
+            400,
+            "you must specify at least 1 of stdin, stdout, stderr",
+        ),
+        (format!("{EXEC}?container=d&command=x&stdout=true"), 404, "container not found (\"d\")"),
+        (format!("{EXEC}?command=x&stdout=true"), 400, "a container name must be specified for pod web"),
+        ("/exec/shop/none/c?command=x&output=1".to_owned(), 404, "pods \"none\" not found"),
+    ] {
+        let (found, said) = bed.refusal(&path).await;
+        assert_eq!((found, said.starts_with(message)), (code, true), "{path}: {said}");
+    }
+    let path = format!("{EXEC}?container=c&command=x&stdout=true");
+    assert_eq!(bed.websocket(&path, "base64.channel.k8s.io").await.err(), Some(403));
+    assert!(bed.fake.asked().iter().all(|call| !call.starts_with("exec_start")), "nothing was started");
+}

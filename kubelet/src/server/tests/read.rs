@@ -1,0 +1,109 @@
+//! What can be read of a node.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use super::bed::{Bed, DEADLINE};
+
+const LOG: &str = "/api/v1/namespaces/shop/pods/web/log";
+
+async fn json(bed: &Bed, path: &str) -> Value {
+    let (code, body) = bed.text(path).await;
+    assert_eq!(code, 200, "{path}: {body}");
+    serde_json::from_str(&body).unwrap()
+}
+
+#[tokio::test]
+async fn objects_and_classic_endpoints() {
+    let bed = Bed::new().await;
+    assert_eq!(json(&bed, "/api/v1/namespaces/shop/pods/web").await["metadata"]["uid"], "u1");
+    assert_eq!(json(&bed, "/pods").await["items"][0]["metadata"]["name"], "web");
+    let running = json(&bed, "/runningpods/").await;
+    assert_eq!(running["items"][0]["spec"]["containers"].as_array().unwrap().len(), 1);
+    assert_eq!(json(&bed, "/configz").await["kubeletconfig"]["maxPods"], 110);
+    assert_eq!(json(&bed, "/version").await["minor"], "36");
+    let (_, metrics) = bed.text("/metrics").await;
+    for line in [
+        "kubelet_running_pods 1",
+        "kubelet_running_containers{container_state=\"running\"} 1",
+        "kubelet_running_containers{container_state=\"created\"} 1",
+        "kubelet_node_name{node=\"n1\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+    assert!(
+        metrics
+            .lines()
+            .any(|line| line.starts_with("process_resident_memory_bytes ") && !line.ends_with(" 0"))
+    );
+    assert!(metrics.lines().any(|line| line.starts_with("process_cpu_seconds_total ")));
+}
+
+#[tokio::test]
+async fn health_names_the_loop_that_is_stuck() {
+    let bed = Bed::new().await;
+    bed.health.beat("observe", Duration::from_secs(60));
+    assert_eq!(bed.text("/healthz").await, (200, "ok".to_owned()));
+    bed.health.beat("workers", Duration::ZERO);
+    let (code, body) = bed.text("/healthz").await;
+    assert_eq!(code, 500);
+    assert!(body.contains("[-]workers failed") && !body.contains("observe"), "{body}");
+}
+
+#[tokio::test]
+async fn logs() {
+    let bed = Bed::new().await;
+    for (query, expected) in [
+        ("?container=c", "one\ntwo\n"),
+        ("?container=c&tailLines=1", "two\n"),
+        ("?container=c&limitBytes=5", "one\nt"),
+        ("?container=c&stream=Stderr", ""),
+    ] {
+        assert_eq!(bed.text(&format!("{LOG}{query}")).await, (200, expected.to_owned()), "{query}");
+    }
+    assert_eq!(bed.text("/containerLogs/shop/web/c?tail=all").await.1, "one\ntwo\n");
+    for (path, code, message) in [
+        (LOG.to_owned(), 400, "a container name must be specified for pod web, choose one of: [c d]"),
+        (
+            format!("{LOG}?container=d"),
+            400,
+            "container \"d\" in pod \"web\" is waiting to start: ContainerCreating",
+        ),
+        (
+            format!("{LOG}?container=c&previous=true"),
+            400,
+            "previous terminated container \"c\" in pod \"web\" not found",
+        ),
+        (format!("{LOG}?container=x"), 400, "container x is not valid for pod web"),
+        ("/api/v1/namespaces/shop/pods/none/log".to_owned(), 404, "pods \"none\" not found"),
+    ] {
+        assert_eq!(bed.refusal(&path).await, (code, message.to_owned()), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_followed_log_comes_as_it_is_written_and_ends_with_its_container() {
+    let bed = Bed::new().await;
+    let mut body = bed.get(&format!("{LOG}?container=c&follow=true")).await.into_body();
+    let mut read = String::new();
+    let mut next = async || tokio::time::timeout(DEADLINE, body.frame()).await.unwrap();
+    while read != "one\ntwo\n" {
+        let data = next().await.unwrap().unwrap().into_data().unwrap();
+        read.push_str(std::str::from_utf8(&data).unwrap());
+    }
+    bed.fake.exit(&bed.id, 0);
+    while let Some(frame) = next().await {
+        assert!(frame.unwrap().into_data().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_is_away_is_said_to_be_away() {
+    let bed = Bed::new().await;
+    bed.fake.set_up(false);
+    let (code, message) = bed.refusal(&format!("{LOG}?container=c")).await;
+    assert_eq!(code, 503);
+    assert!(message.contains("engine does not answer"), "{message}");
+}
