@@ -21,6 +21,8 @@ pub struct Cli {
 pub enum Verb {
     /// Run the node agent (the default)
     Run(Box<RunFlags>),
+    /// Read manifests as `run` would and tell what is wrong with them
+    Check(Check),
     /// Show objects of the running kubelet
     Get(Get),
     /// Show a pod and what happened to it
@@ -125,6 +127,29 @@ pub struct RunFlags {
     /// Not in this version
     #[arg(long, value_name = "CIDR", hide = true)]
     pub pod_cidr: Option<String>,
+}
+
+/// Read manifests.
+#[derive(Clone, Debug, Args)]
+pub struct Check {
+    /// Files, directories, URLs, or - for standard input; all of them together are one node's
+    #[arg(value_name = "FILE|DIR|URL|-", required = true)]
+    pub from: Vec<String>,
+    /// How to tell it
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub format: CheckFormat,
+    /// The node they are for, by default this one
+    #[arg(long, value_name = "NAME")]
+    pub hostname_override: Option<String>,
+}
+
+/// How findings are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// One line each, as compilers do.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// Which namespace is meant.

@@ -1,6 +1,7 @@
 //! The command line: flags to options, verbs to requests.
 
 mod args;
+mod check;
 mod client;
 mod describe;
 mod flags;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
     let client = || Client::new(cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR)));
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.root_dir.clone(), mistakes),
+        Verb::Check(ref arguments) => check::run(arguments),
         Verb::Get(ref get) => ask(get::run(&client(), get)),
         Verb::Describe(ref describe) => ask(describe::run(&client(), describe)),
         Verb::Logs(ref logs) => ask(logs::run(&client(), logs)),

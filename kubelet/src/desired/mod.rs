@@ -13,7 +13,7 @@ use api::problem::ObjectName;
 use api::references::References;
 use k8s_openapi::api::core::v1::Pod;
 
-pub use self::admit::{Admission, Decision, Node, Rejection};
+pub use self::admit::{Admission, Decision, Node, Rejection, UNSUPPORTED};
 pub use self::merge::Merge;
 pub use self::snapshot::{Found, FoundProblem, Held, Snapshot};
 use crate::observed::PodUid;

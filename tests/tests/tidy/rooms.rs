@@ -52,7 +52,12 @@ const ROOMS: &[Room] = &[
     Room { name: "status", may: &["observed", "report", "metrics"], never: ENGINE },
     Room { name: "server", may: &["observed", "runtime", "status", "report", "metrics"], never: ENGINE },
     Room { name: "identity", may: &[], never: ENGINE },
-    Room { name: "cli", may: &["options", "wiring"], never: ENGINE },
+    // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
+    Room {
+        name: "cli",
+        may: &["options", "wiring", "observed", "sources", "desired", "spec"],
+        never: ENGINE,
+    },
     Room {
         name: "wiring",
         may: &[

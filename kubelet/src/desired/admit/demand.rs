@@ -20,20 +20,26 @@ pub(super) struct HostPort {
     protocol: String,
     /// Empty for all addresses.
     address: String,
+    /// The field that asks for it.
+    pub path: String,
 }
 
 impl Demand {
     pub fn of(pod: &Pod) -> Self {
         let Some(spec) = &pod.spec else { return Self::default() };
-        let sidecars = spec.init_containers.iter().flatten().filter(|init| is_sidecar(init));
-        let ports =
-            spec.containers.iter().chain(sidecars).flat_map(|container| container.ports.iter().flatten());
-        let ports = ports.filter_map(|port| {
-            let address = port.host_ip.as_deref().unwrap_or_default();
-            Some(HostPort {
-                number: port.host_port.filter(|number| *number > 0)?,
-                protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
-                address: if matches!(address, "0.0.0.0" | "::") { String::new() } else { address.to_owned() },
+        let sidecars = spec.init_containers.iter().flatten().enumerate();
+        let sidecars = sidecars.filter(|(_, init)| is_sidecar(init)).map(|(at, c)| ("initContainers", at, c));
+        let containers = spec.containers.iter().enumerate().map(|(at, c)| ("containers", at, c));
+        let ports = containers.chain(sidecars).flat_map(|(list, at, container)| {
+            let ports = container.ports.iter().flatten().enumerate();
+            ports.filter_map(move |(index, port)| {
+                let address = port.host_ip.as_deref().unwrap_or_default();
+                Some(HostPort {
+                    number: port.host_port.filter(|number| *number > 0)?,
+                    protocol: port.protocol.clone().unwrap_or_else(|| "TCP".to_owned()),
+                    address: if matches!(address, "0.0.0.0" | "::") { "" } else { address }.to_owned(),
+                    path: format!("spec.{list}[{at}].ports[{index}].hostPort"),
+                })
             })
         });
         Self { requests: pod_requests(spec), ports: ports.collect() }

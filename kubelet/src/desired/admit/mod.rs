@@ -16,6 +16,9 @@ use super::{Desired, DesiredPod};
 use crate::observed::PodUid;
 use crate::spec::{self, Facts};
 
+/// The reason of a pod that asks for what is not supported yet.
+pub const UNSUPPORTED: &str = "UnsupportedField";
+
 /// What pods share.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
@@ -34,8 +37,10 @@ pub struct Node {
 pub struct Rejection {
     /// One word in CamelCase, those of the stock kubelet where it has one.
     pub reason: String,
-    /// What does not fit, and what to do.
+    /// What does not fit.
     pub message: String,
+    /// The field that asks for it.
+    pub path: String,
 }
 
 /// What may run.
@@ -167,7 +172,11 @@ impl Admission {
             && !affinity::fits(pod, labels, &node.facts.node_name)
         {
             let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
-            return Some(Rejection { reason: "NodeAffinity".to_owned(), message: message.to_owned() });
+            return Some(Rejection {
+                reason: "NodeAffinity".to_owned(),
+                message: message.to_owned(),
+                path: "spec.affinity".to_owned(),
+            });
         }
         let (port, other) =
             others().find_map(|other| candidate.demand.clash(&other.demand).map(|port| (port, other)))?;
@@ -178,15 +187,20 @@ impl Admission {
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         );
-        Some(Rejection { reason: "NodePorts".to_owned(), message })
+        Some(Rejection { reason: "NodePorts".to_owned(), message, path: port.path.clone() })
     }
 }
 
 /// Why a pod may not run on this node whatever else runs there.
 fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
-    let refusals: Vec<String> = spec::refusals(pod).iter().map(ToString::to_string).collect();
-    if !refusals.is_empty() {
-        return Some(Rejection { reason: "UnsupportedField".to_owned(), message: refusals.join("; ") });
+    let refusals = spec::refusals(pod);
+    if let Some(first) = refusals.first() {
+        let all: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+        return Some(Rejection {
+            reason: UNSUPPORTED.to_owned(),
+            message: all.join("; "),
+            path: first.path.clone(),
+        });
     }
     let os = pod.spec.as_ref().and_then(|spec| spec.os.as_ref());
     if let Some(os) = os.filter(|os| os.name != "linux") {
@@ -194,10 +208,15 @@ fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
             "Failed to admit pod as the OS field doesn't match node OS: spec.os.name is {:?}, the node runs linux",
             os.name
         );
-        return Some(Rejection { reason: "PodOSNotSupported".to_owned(), message });
+        let path = "spec.os.name".to_owned();
+        return Some(Rejection { reason: "PodOSNotSupported".to_owned(), message, path });
     }
     let forbidden = spec::forbidden_sysctl(pod, &node.facts)?;
-    Some(Rejection { reason: forbidden.reason.to_owned(), message: forbidden.message })
+    Some(Rejection {
+        reason: forbidden.reason.to_owned(),
+        message: forbidden.message,
+        path: "spec.securityContext.sysctls".to_owned(),
+    })
 }
 
 /// The stock kubelet's words for what there is not enough of.
@@ -209,6 +228,7 @@ fn out_of(
 ) -> Rejection {
     Rejection {
         reason: format!("OutOf{what}"),
+        path: "spec.containers".to_owned(),
         message: format!(
             "Node didn't have enough resource: {what}, requested: {requested}, used: {used}, capacity: {capacity}"
         ),

@@ -166,7 +166,7 @@ fn ports_clash_by_number_protocol_and_address() {
 fn what_runs_wins_over_what_comes_first() {
     let mut admission = Admission::default();
     let late = port("z", 80);
-    admission.decide(&desired(&[late.clone()]), &node());
+    admission.decide(&desired(std::slice::from_ref(&late)), &node());
     let decision = admission.decide(&desired(&[port("a", 80), late]), &node());
     assert_eq!((shown(&decision).0.as_str(), decision.rejected.len()), ("z", 1));
 }
@@ -182,10 +182,10 @@ fn a_rejected_edit_keeps_the_running_version() {
     // What it would free counts for it, and once there is room it is let in.
     let decision = admission.decide(&desired(&[cpu("a", "500m"), b]), &node());
     assert_eq!(shown(&decision), ("a b".to_owned(), BTreeMap::new()));
-    let decision = admission.decide(&desired(&[greedy.clone()]), &node());
+    let decision = admission.decide(&desired(std::slice::from_ref(&greedy)), &node());
     assert!(decision.rejected.contains_key(&a.uid), "b is being ended, and holds what it holds");
     admission.release(&PodUid::new("b"));
-    let decision = admission.decide(&desired(&[greedy.clone()]), &node());
+    let decision = admission.decide(&desired(std::slice::from_ref(&greedy)), &node());
     assert!(Arc::ptr_eq(&decision.run[&a.uid], &greedy));
 }
 
@@ -203,7 +203,7 @@ fn what_was_there_before_the_kubelet_is_not_asked_whether_it_fits() {
 fn what_has_run_to_its_end_holds_nothing_and_stays_admitted() {
     let mut admission = Admission::default();
     let (done, next) = (cpu("done", "2"), cpu("next", "2"));
-    admission.decide(&desired(&[done.clone()]), &node());
+    admission.decide(&desired(std::slice::from_ref(&done)), &node());
     admission.finish(&done.uid);
     let decision = admission.decide(&desired(&[done, next]), &node());
     assert_eq!(shown(&decision), ("done next".to_owned(), BTreeMap::new()));

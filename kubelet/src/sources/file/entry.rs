@@ -9,6 +9,7 @@ use api::decode::MAX_MANIFEST_BYTES;
 use api::problem::Problem;
 use rustix::fs::OFlags;
 
+use super::Text;
 use crate::sources::identity::problem;
 
 /// What changes when a file does.
@@ -70,6 +71,20 @@ pub(super) fn read(path: &Path) -> Option<Result<(Stamp, Vec<u8>), Problem>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => Some(Err(unreadable(&error))),
     }
+}
+
+/// Looks and reads in one go; `None` when nothing is there.
+pub(super) fn once(path: &Path) -> Option<Text> {
+    match look(path) {
+        Entry::Absent => None,
+        Entry::Refused(problem) => Some(Err(Box::new(problem))),
+        Entry::File(_) => read(path).map(|read| read.map(|(_, bytes)| bytes).map_err(Box::new)),
+    }
+}
+
+/// What was read, unless it is longer than a manifest may be.
+pub(super) fn bounded(bytes: Vec<u8>) -> Text {
+    if bytes.len() > MAX_MANIFEST_BYTES { Err(Box::new(too_long(bytes.len() as u64))) } else { Ok(bytes) }
 }
 
 fn open_and_read(path: &Path) -> io::Result<Result<(Stamp, Vec<u8>), Problem>> {

@@ -9,10 +9,14 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::decode::MAX_MANIFEST_BYTES;
+use api::problem::Problem;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -100,6 +104,26 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
             None
         }
     }
+}
+
+/// The bytes of a manifest, or why they are not read.
+pub type Text = Result<Vec<u8>, Box<Problem>>;
+
+/// Reads the manifests of a path once, in the order in which they count: those of a directory, or whatever the path names.
+///
+/// # Errors
+/// When the path itself cannot be read.
+pub fn read(path: &Path) -> io::Result<Vec<(PathBuf, Text)>> {
+    if !fs::metadata(path)?.is_dir() {
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(MAX_MANIFEST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+        return Ok(vec![(path.to_owned(), entry::bounded(bytes))]);
+    }
+    let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+    let names = entries.iter().map(fs::DirEntry::file_name).filter(|name| scan::is_manifest(name));
+    let mut paths: Vec<PathBuf> = names.map(|name| path.join(name)).collect();
+    paths.sort();
+    Ok(paths.into_iter().filter_map(|path| Some((path.clone(), entry::once(&path)?))).collect())
 }
 
 /// How changes come to be known.

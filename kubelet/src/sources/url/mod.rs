@@ -56,6 +56,19 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
     }
 }
 
+/// Reads a URL once.
+///
+/// # Errors
+/// Everything but 200 with something in it.
+pub async fn read(url: &str, headers: &Headers) -> Result<Vec<u8>, Box<Problem>> {
+    match Client::new(url, headers)?.ask().await? {
+        Answer::New(bytes) => Ok(bytes),
+        Answer::Unchanged => {
+            Err(trouble("the server answered 304 to a first question".to_owned(), "check the server"))
+        }
+    }
+}
+
 /// What the URL served so far.
 struct Served {
     origin: Arc<str>,

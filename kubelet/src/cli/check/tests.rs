@@ -1,0 +1,92 @@
+//! What `check` says, as tables.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use serde_json::json;
+
+use super::inspect::{Input, inspect};
+use super::{as_json, as_text};
+use crate::observed::Timestamp;
+
+fn pod(name: &str, container: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {name}\nspec:\n  containers:\n  - name: main\n    image: x\n{container}"
+    )
+}
+
+fn checked(files: &[(&str, &str)]) -> String {
+    let input = |(origin, text): &(&str, &str)| Input {
+        origin: (*origin).to_owned(),
+        read: Ok(text.as_bytes().to_vec()),
+    };
+    let inputs: Vec<Input> = files.iter().map(input).collect();
+    as_text(&inspect(&inputs, "n", Timestamp::UNIX_EPOCH))
+}
+
+#[test]
+fn what_is_fine_is_counted() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: conf}\n";
+    assert_eq!(checked(&[]), "0 objects fine\n");
+    assert_eq!(checked(&[("a.yaml", &pod("a", ""))]), "1 object fine\n");
+    assert_eq!(
+        checked(&[("a.yaml", &format!("{}---\n{map}", pod("a", ""))), ("b.yaml", &pod("b", ""))]),
+        "3 objects fine\n"
+    );
+}
+
+#[test]
+fn every_problem_has_its_place() {
+    let port = "    ports:\n    - {containerPort: 80, hostPort: 8080}\n";
+    for (files, expected) in [
+        (
+            vec![("b.yaml", pod("b", "    imag: y\n")), ("a.yaml", pod("a", ""))],
+            "b.yaml:9:5: spec.containers[0].imag: unknown field `imag`; did you mean `image`?\n1 object fine, 1 problem\n",
+        ),
+        (
+            vec![("a.yaml", pod("web", "")), ("b.yaml", format!("# second\n{}", pod("web", "")))],
+            "b.yaml:5:9: metadata.name: Pod default/web stands in a.yaml already; rename or remove one of them; the one \
+             in a.yaml counts\n1 object fine, 1 problem\n",
+        ),
+        (
+            vec![("a.yaml", pod("a", port)), ("b.yaml", format!("{}---\n{}", pod("x", ""), pod("b", port)))],
+            "b.yaml:19:37: spec.containers[0].ports[0].hostPort: Predicate NodePorts failed: node(s) didn't have free \
+             ports for the requested pod ports: TCP 8080 is taken by the pod default/a-n; give one of the two another \
+             hostPort\n2 objects fine, 1 problem\n",
+        ),
+        (
+            vec![("a.yaml", pod(&"x".repeat(253), ""))],
+            "a.yaml:4:9: metadata.name: on this node the pod is called",
+        ),
+        (vec![("a.yaml", String::new())], "a.yaml:1:1: the manifest is empty; "),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let said = checked(&files);
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
+fn an_unsupported_field_is_told_where_it_stands() {
+    let said =
+        checked(&[("a.yaml", &pod("a", "    volumeDevices:\n    - {name: disk, devicePath: /dev/x}\n"))]);
+    assert!(said.contains("spec.containers[0].volumeDevices"), "{said}");
+    assert!(said.starts_with("a.yaml:"), "{said}");
+}
+
+#[test]
+fn machines_read_json() {
+    let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(pod("a", "    imag: y\n").into_bytes()) }];
+    let report = inspect(&inputs, "n", Timestamp::UNIX_EPOCH);
+    let unreadable = [("b.yaml", "No such file".to_owned())];
+    assert_eq!(
+        as_json(&report, &unreadable),
+        json!({
+            "fine": 0,
+            "problems": [{
+                "file": "a.yaml", "line": 9, "column": 5, "path": "spec.containers[0].imag",
+                "what": "unknown field `imag`", "remedy": "did you mean `image`?",
+                "object": {"kind": "Pod", "namespace": "default", "name": "a"},
+            }],
+            "unreadable": [{"file": "b.yaml", "what": "No such file"}],
+        })
+    );
+}
