@@ -45,7 +45,7 @@ pub(super) fn keep(
             State::Created if current && at_home => {
                 if sandbox.state.is_running() && input.history.volumes_mounted {
                     let action = Action::StartContainer { name: name.clone(), id: here.id.clone() };
-                    act_unless_failed(input, name, action, plan);
+                    plan.act(input, action);
                 }
                 return;
             }
@@ -76,17 +76,7 @@ pub(super) fn keep(
     if input.history.volumes_mounted && has_address {
         let action =
             Action::CreateContainer { name: name.clone(), attempt: run.next_attempt(), back_off: carried };
-        act_unless_failed(input, name, action, plan);
-    }
-}
-
-fn act_unless_failed(input: &Input<'_>, name: &str, action: Action, plan: &mut Plan) {
-    match input.history.failures.get(name) {
-        Some(failure) if failure.retry_at > input.now => {
-            plan.wake(failure.retry_at);
-            plan.waiting_on.push(Waiting::Retry { container: name.to_owned() });
-        }
-        _ => plan.act(input, action),
+        plan.act(input, action);
     }
 }
 

@@ -21,20 +21,9 @@ pub(super) fn remove(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
     if input.observed.is_gone() && input.under_way.is_empty() {
         if input.history.cleaned_up {
             plan.gone = true;
-        } else if !retry_later(input, plan) {
+        } else {
             plan.act(input, Action::CleanUp);
         }
-    }
-}
-
-/// Taking down the volumes failed a moment ago.
-fn retry_later(input: &Input<'_>, plan: &mut Plan) -> bool {
-    match input.history.failures.get("") {
-        Some(failure) if failure.retry_at > input.now => {
-            plan.wake(failure.retry_at);
-            true
-        }
-        _ => false,
     }
 }
 

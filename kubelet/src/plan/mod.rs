@@ -103,6 +103,18 @@ pub enum Key {
     Remains(String),
 }
 
+impl Key {
+    /// The name its failures are kept under; the empty one is the pod's.
+    pub fn slot(&self) -> &str {
+        match self {
+            Self::Volumes => "",
+            Self::Sandbox => observed::SANDBOX,
+            Self::Container(name) => name,
+            Self::Remains(id) => id,
+        }
+    }
+}
+
 /// Why a running container is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
@@ -199,7 +211,7 @@ pub enum Waiting {
     },
     /// Something failed and is tried again later.
     Retry {
-        /// Container name, empty for the pod.
+        /// Container name, empty for the pod, `POD` for its sandbox, an engine id for what is to be removed.
         container: String,
     },
     /// An init container has to end, or a sidecar to start, before the next may begin.
@@ -231,9 +243,16 @@ impl Plan {
         self.wake_at = Some(self.wake_at.map_or(at, |old| old.min(at)));
     }
 
-    /// Adds a step unless one on the same thing is under way or already named.
+    /// Adds a step unless one on the same thing is under way, already named, or has failed a moment ago.
     fn act(&mut self, input: &Input<'_>, action: Action) {
         let key = action.key();
+        if let Some(failure) = input.history.failures.get(key.slot())
+            && failure.retry_at > input.now
+        {
+            self.wake(failure.retry_at);
+            self.waiting_on.push(Waiting::Retry { container: key.slot().to_owned() });
+            return;
+        }
         if !input.under_way.contains(&key) && !self.actions.iter().any(|a| a.key() == key) {
             self.actions.push(action);
         }
@@ -274,15 +293,8 @@ pub fn plan(input: &Input<'_>) -> Plan {
 }
 
 fn mount_volumes(input: &Input<'_>, plan: &mut Plan) {
-    if input.history.volumes_mounted {
-        return;
-    }
-    match input.history.failures.get("") {
-        Some(failure) if failure.retry_at > input.now => {
-            plan.wake(failure.retry_at);
-            plan.waiting_on.push(Waiting::Retry { container: String::new() });
-        }
-        _ => plan.act(input, Action::MountVolumes),
+    if !input.history.volumes_mounted {
+        plan.act(input, Action::MountVolumes);
     }
 }
 

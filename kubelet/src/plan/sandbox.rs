@@ -1,6 +1,6 @@
 //! The sandbox comes first: made, started, and made anew when it is lost or no longer what is wanted.
 
-use super::{Action, Input, Plan, StopReason, View, Waiting, end};
+use super::{Action, Input, Plan, StopReason, View, end};
 use crate::observed::{Sandbox, State};
 
 /// The sandbox containers may be made in; `None` while there is none. It may still be starting.
@@ -11,7 +11,7 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
     }
     let Some(sandbox) = observed.sandbox() else {
         if !stop_all(input, view, plan) {
-            create(input, plan);
+            plan.act(input, Action::CreateSandbox { attempt: input.history.sandboxes });
         }
         return None;
     };
@@ -19,9 +19,7 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
     match &sandbox.state {
         State::Running { .. } if wanted => Some(sandbox),
         State::Created if wanted => {
-            if !retry_later(input, plan) {
-                plan.act(input, Action::StartSandbox { id: sandbox.id.clone() });
-            }
+            plan.act(input, Action::StartSandbox { id: sandbox.id.clone() });
             Some(sandbox)
         }
         State::Running { .. } | State::Created | State::Exited(_) => {
@@ -30,25 +28,6 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
             }
             None
         }
-    }
-}
-
-fn create(input: &Input<'_>, plan: &mut Plan) {
-    if retry_later(input, plan) {
-        return;
-    }
-    plan.act(input, Action::CreateSandbox { attempt: input.history.sandboxes });
-}
-
-/// The failure of a sandbox is kept under the name the sandbox has in labels.
-fn retry_later(input: &Input<'_>, plan: &mut Plan) -> bool {
-    match input.history.failures.get(crate::observed::SANDBOX) {
-        Some(failure) if failure.retry_at > input.now => {
-            plan.wake(failure.retry_at);
-            plan.waiting_on.push(Waiting::Retry { container: String::new() });
-            true
-        }
-        _ => false,
     }
 }
 

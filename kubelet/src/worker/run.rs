@@ -13,7 +13,7 @@ use super::apply::{self, Fault, Job};
 use super::record::{self, Record};
 use super::{Assignment, Tools, hashes};
 use crate::observed::probes::Verdicts;
-use crate::observed::{self, PodUid, SANDBOX, State, Timestamp};
+use crate::observed::{self, PodUid, State, Timestamp};
 use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Waiting};
 use crate::probes::{Prober, Target};
 use crate::report::{About, Report, Severity};
@@ -34,6 +34,13 @@ pub(super) async fn work(tools: Arc<Tools>, assigned: watch::Receiver<Assignment
     uid
 }
 
+/// An action under way.
+struct Begun {
+    task: AbortHandle,
+    /// It makes or starts something, for what was wanted with this hash.
+    beginning: Option<String>,
+}
+
 /// How an action ended.
 type Done = (Key, Action, Result<(), Fault>);
 
@@ -50,7 +57,7 @@ struct Worker {
     probed: Arc<Notify>,
     under_way: BTreeSet<Key>,
     tasks: JoinSet<Done>,
-    handles: BTreeMap<Key, AbortHandle>,
+    handles: BTreeMap<Key, Begun>,
     status: Option<PodStatus>,
     /// Conditions as they stood, those of an earlier kubelet at first.
     conditions: Vec<PodCondition>,
@@ -132,17 +139,26 @@ impl Worker {
         self.history.failures.clear();
         // Also when they are there: an edit may have added one, and what they are filled from may have changed.
         self.history.volumes_mounted = false;
-        if self.assignment.ending.is_some() {
-            self.abandon_beginnings();
+        self.abandon_beginnings();
+    }
+
+    /// Cuts off what is being begun and no longer wanted, or wanted otherwise: a pull that hangs holds up no edit.
+    fn abandon_beginnings(&self) {
+        let is_ending = self.assignment.ending.is_some();
+        for (key, begun) in &self.handles {
+            let Some(hash) = &begun.beginning else { continue };
+            if is_ending || self.hash_of(key) != Some(hash) {
+                begun.task.abort();
+            }
         }
     }
 
-    /// Whatever was being begun is no longer wanted: cut it off.
-    fn abandon_beginnings(&mut self) {
-        for (key, handle) in &self.handles {
-            if matches!(key, Key::Container(_) | Key::Sandbox) {
-                handle.abort();
-            }
+    /// The hash of what is wanted now.
+    fn hash_of(&self, key: &Key) -> Option<&String> {
+        match key {
+            Key::Sandbox => Some(&self.hashes.sandbox),
+            Key::Container(name) => self.hashes.containers.get(name),
+            Key::Volumes | Key::Remains(_) => None,
         }
     }
 
@@ -239,11 +255,19 @@ impl Worker {
             };
             let action = action.clone();
             let task_key = key.clone();
-            let handle = self.tasks.spawn(async move {
+            let begins = matches!(
+                action,
+                Action::CreateSandbox { .. }
+                    | Action::StartSandbox { .. }
+                    | Action::CreateContainer { .. }
+                    | Action::StartContainer { .. }
+            );
+            let task = self.tasks.spawn(async move {
                 let result = apply::apply(&job, &action).await;
                 (task_key, action, result)
             });
-            self.handles.insert(key, handle);
+            let beginning = begins.then(|| self.hash_of(&key).cloned()).flatten();
+            self.handles.insert(key, Begun { task, beginning });
         }
     }
 
@@ -328,7 +352,9 @@ impl Worker {
             Ok((_, done)) => done,
             Err(error) => {
                 let id = error.id();
-                if let Some(key) = self.handles.iter().find(|(_, h)| h.id() == id).map(|(k, _)| k.clone()) {
+                if let Some(key) =
+                    self.handles.iter().find(|(_, begun)| begun.task.id() == id).map(|(k, _)| k.clone())
+                {
                     self.handles.remove(&key);
                     self.under_way.remove(&key);
                 }
@@ -337,15 +363,9 @@ impl Worker {
         };
         self.handles.remove(&key);
         self.under_way.remove(&key);
-        let slot = match &key {
-            Key::Volumes => String::new(),
-            Key::Sandbox => SANDBOX.to_owned(),
-            Key::Container(name) => name.clone(),
-            Key::Remains(id) => id.clone(),
-        };
         match result {
             Ok(()) => {
-                self.history.failures.remove(&slot);
+                self.history.failures.remove(key.slot());
                 match action {
                     Action::MountVolumes => self.history.volumes_mounted = true,
                     Action::CleanUp => self.history.cleaned_up = true,
@@ -357,19 +377,19 @@ impl Worker {
                     | Action::Remove { .. } => {}
                 }
             }
-            Err(fault) => self.fail(slot, &fault),
+            Err(fault) => self.fail(key.slot(), &fault),
         }
     }
 
     /// Notes a failure and when to try again, each time twice as long after.
-    fn fail(&mut self, slot: String, fault: &Fault) {
-        let before = self.history.failures.get(&slot);
+    fn fail(&mut self, slot: &str, fault: &Fault) {
+        let before = self.history.failures.get(slot);
         let delay =
             before.map_or(FIRST_RETRY.max(fault.first_wait), |f| (f.delay * 2).min(fault.longest_wait));
         let is_news = before.is_none_or(|f| f.message != fault.message);
         if is_news || fault.repeats {
             let about = if plan::spec(&self.assignment.pod.pod).containers.iter().any(|c| c.name == slot) {
-                About::container(&self.assignment.pod.pod, &slot)
+                About::container(&self.assignment.pod.pod, slot)
             } else {
                 About::pod(&self.assignment.pod.pod)
             };
@@ -378,6 +398,6 @@ impl Worker {
         let retry_at = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
         let failure =
             Failure { reason: fault.reason.to_owned(), message: fault.message.clone(), retry_at, delay };
-        self.history.failures.insert(slot, failure);
+        self.history.failures.insert(slot.to_owned(), failure);
     }
 }

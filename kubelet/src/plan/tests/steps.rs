@@ -235,3 +235,32 @@ fn container_rules_come_before_its_policy() {
     check(Moment::of(spec).up().with("web", 0, exited(42, 90)), "create web 1 (10s)");
     check(Moment::of(spec).up().with("web", 0, exited(1, 90)), "remove sb");
 }
+
+#[test]
+fn nothing_is_tried_again_at_once() {
+    let failed = |slot: &str, moment: Moment| {
+        moment.tune(|m| {
+            let failure = super::super::Failure {
+                reason: "ContainerCreating".to_owned(),
+                message: String::new(),
+                retry_at: at(105),
+                delay: Duration::from_secs(5),
+            };
+            m.history.failures.insert(slot.to_owned(), failure);
+        })
+    };
+    check(failed("POD", Moment::of(WEB)), "");
+    check(failed("POD", Moment::of(WEB).sandbox(State::Created)), "create web 0 (0s)");
+    check(failed("", Moment::of(WEB).tune(|m| m.history.volumes_mounted = false)), "create sandbox 0");
+    // Neither stopping nor removing: an engine that is away is not asked a thousand times a second.
+    let edited = || {
+        Moment::of(WEB)
+            .up()
+            .with("web", 0, running(2))
+            .tune(|m| m.pod = pod(&WEB.replace("image: a", "image: b")))
+    };
+    check(edited(), "stop web0 30s Changed");
+    check(failed("web", edited()), "");
+    assert_eq!(failed("web", edited()).plan().wake_at, Some(at(105)));
+    check(failed("sb", Moment::of(WEB).sandbox(exited(1, 2))), "");
+}
