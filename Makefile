@@ -1,12 +1,15 @@
 # Each target does all its own set-up through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help test check bench static
+.PHONY: help demo test check bench static
 
 # Everything but the tests of crate `tests` that need a Docker engine; tidy needs none.
 WITHOUT_ENGINE := not package(tests) or kind(lib) or binary(tidy)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: ## a lone node that runs examples/standalone until Ctrl-C (ONCE=1: until all is Ready)
+	@hack/demo.sh
 
 test: ## every test there is, on a real Docker engine
 	@hack/test.sh

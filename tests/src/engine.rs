@@ -9,7 +9,7 @@ use bollard::models::{ContainerInspectResponse, ExecConfig};
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder,
 };
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 
 /// The image every test pod runs; `hack/setup.sh test` builds it.
 pub const IMAGE: &str = "coracle/busybox:1";
@@ -117,7 +117,10 @@ impl Engine {
     }
 
     /// What a container has written so far, both streams in order.
-    pub async fn logs(&self, id: &str) -> String {
+    ///
+    /// # Errors
+    /// When the engine has no such container (any more).
+    pub async fn logs(&self, id: &str) -> Result<String, String> {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).build();
         text(self.docker.logs(id, Some(options))).await
     }
@@ -135,7 +138,7 @@ impl Engine {
         else {
             panic!("the engine did not attach to the command it ran");
         };
-        let written = text(output).await;
+        let written = text(output).await.unwrap();
         let code = self.docker.inspect_exec(&exec).await.unwrap().exit_code.unwrap_or(-1);
         (written, code)
     }
@@ -166,11 +169,14 @@ impl Engine {
     }
 }
 
-async fn text<E: std::fmt::Debug>(stream: impl futures_util::Stream<Item = Result<LogOutput, E>>) -> String {
+/// Everything a stream of the engine brings, or why it broke off.
+async fn text<E: std::fmt::Display>(
+    stream: impl Stream<Item = Result<LogOutput, E>>,
+) -> Result<String, String> {
     let mut stream = std::pin::pin!(stream);
     let mut text = String::new();
     while let Some(piece) = stream.next().await {
-        text.push_str(&piece.unwrap().to_string());
+        text.push_str(&piece.map_err(|error| error.to_string())?.to_string());
     }
-    text
+    Ok(text)
 }

@@ -323,7 +323,7 @@ impl World {
     /// Waits until a container of a pod has written the text, and returns all it wrote.
     pub async fn wait_for_log(&self, pod: &str, container: &str, text: &str) -> String {
         let look = async || {
-            let log = self.engine.logs(&self.container(pod, container).await?.id).await;
+            let log = self.engine.logs(&self.container(pod, container).await?.id).await?;
             if log.contains(text) { Ok(log) } else { Err(format!("it wrote {log:?}")) }
         };
         self.wait_for(&format!("{pod}/{container} to write {text:?}"), look).await

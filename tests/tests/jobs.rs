@@ -15,7 +15,7 @@ async fn a_job_ends_and_stays_ended() {
     assert_eq!(job.terminated("main")["message"], "done\n");
     assert_eq!(job.condition("Ready"), "False");
     let first = world.container("job", "main").await.unwrap();
-    assert_eq!(world.engine.logs(&first.id).await, "42\n");
+    assert_eq!(world.engine.logs(&first.id).await.unwrap(), "42\n");
     // Another pod's whole life later it is still the same container.
     world.write("next.yaml", &scripted("next", "Never", "true"));
     world.wait_for_pod("next", "to succeed", |pod| pod.phase() == "Succeeded").await;

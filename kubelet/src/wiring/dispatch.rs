@@ -53,7 +53,9 @@ pub(super) fn follow(
             let is_news = |found: &&FoundProblem| !before.problems.contains(found);
             for found in now.problems.iter().filter(is_news) {
                 tracing::warn!(origin = %found.origin, problem = %found.problem, "a manifest is wrong");
-                outbox.note(About::node(&node), Severity::Warning, "InvalidManifest", found.to_string());
+                // Each manifest is a subject of its own, so that many wrong ones are not combined into one event.
+                let about = About { field_path: found.origin.to_string(), ..About::node(&node) };
+                outbox.note(about, Severity::Warning, "InvalidManifest", found.to_string());
             }
             if before.problems != now.problems {
                 outbox.problems(now.problems.iter().map(ToString::to_string).collect());

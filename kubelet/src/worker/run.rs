@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -61,7 +61,8 @@ struct Worker {
     status: Option<PodStatus>,
     /// Conditions as they stood, those of an earlier kubelet at first.
     conditions: Vec<PodCondition>,
-    reported_ending: bool,
+    /// What was reported last beside the status: the pod, and whether it was ending.
+    reported: Option<(Arc<Pod>, bool)>,
     saved: Option<Record>,
     /// Back-offs already told as events: container and attempt.
     told: BTreeMap<String, u32>,
@@ -94,7 +95,7 @@ impl Worker {
             handles: BTreeMap::new(),
             status: None,
             conditions,
-            reported_ending: false,
+            reported: None,
             saved,
             told: BTreeMap::new(),
         };
@@ -176,9 +177,14 @@ impl Worker {
         }
         self.remember_plan(&plan);
         let wake_at = plan.wake_at;
+        if self.has_decided() {
+            self.save(&verdicts).await;
+        }
         self.begin(&plan, &observed);
         self.tell(&plan, &observed, &verdicts, now);
-        if self.under_way.is_empty() {
+        // Not while a pod is being ended: its directory may be on the way out at this moment.
+        let is_first = self.saved.is_none() && self.assignment.ending.is_none();
+        if self.under_way.is_empty() || is_first {
             self.save(&verdicts).await;
         }
         self.wait(wake_at).await;
@@ -277,13 +283,17 @@ impl Worker {
         let input = self.input(observed, verdicts, now);
         let status = plan::status(&input, plan, &self.conditions, &facts.host_ips);
         let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));
-        if self.status.as_ref() != Some(&status) || self.reported_ending != deletion.is_some() {
-            let pod = self.assignment.pod.pod.clone();
+        let pod = self.assignment.pod.pod.clone();
+        let is_same = self
+            .reported
+            .as_ref()
+            .is_some_and(|(before, ended)| Arc::ptr_eq(before, &pod) && *ended == deletion.is_some());
+        if !is_same || self.status.as_ref() != Some(&status) {
+            self.reported = Some((pod.clone(), deletion.is_some()));
             let report = Report::Status { pod, status: Box::new(status.clone()), deletion };
             self.tools.outbox.report(self.uid.clone(), report);
             self.conditions = status.conditions.clone().unwrap_or_default();
             self.status = Some(status);
-            self.reported_ending = deletion.is_some();
         }
         for waiting in &plan.waiting_on {
             let Waiting::BackOff { container, attempt, delay } = waiting else { continue };
@@ -297,6 +307,14 @@ impl Worker {
                 self.tools.outbox.note(about, Severity::Warning, "BackOff", message);
             }
         }
+    }
+
+    /// True when the pod has come to its end or begun anew and that is not written down yet: the next kubelet cannot
+    /// find it out, and would run again what has been done.
+    fn has_decided(&self) -> bool {
+        let saved = self.saved.as_ref().map(|saved| (&saved.history.terminal, saved.history.revived_at));
+        let is_news = saved.unwrap_or((&None, None)) != (&self.history.terminal, self.history.revived_at);
+        is_news && self.assignment.ending.is_none()
     }
 
     async fn save(&mut self, verdicts: &Verdicts) {

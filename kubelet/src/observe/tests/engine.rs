@@ -104,7 +104,7 @@ async fn a_quiet_relist_looks_at_nothing() {
     world.observe().await;
     let looks = || world.fake.asked().iter().filter(|asked| asked.starts_with("look")).count();
     let before = looks();
-    tokio::time::sleep(RELIST_EVERY * 5).await;
+    let_pass(RELIST_EVERY * 5).await;
     assert_eq!(looks(), before);
     assert!(world.fake.asked().iter().filter(|asked| *asked == "list").count() >= 5);
 }
@@ -145,7 +145,7 @@ async fn a_failed_look_keeps_the_record_and_is_made_again() {
     world.observe().await;
     world.fake.set_hung(&app.id, true);
     world.fake.exit(&app.id, 1);
-    tokio::time::sleep(HANG / 2).await;
+    let_pass(HANG / 2).await;
     assert!(runs(&world.pod("one")), "as it was last seen");
     world.fake.set_hung(&app.id, false);
     world.until("one", |pod| !runs(pod)).await;
@@ -162,7 +162,7 @@ async fn an_engine_that_goes_away_is_told_and_nothing_is_forgotten() {
     let Engine::Down { message, .. } = down else { panic!("up") };
     assert!(message.contains("connection refused"), "{message}");
     assert!(runs(&world.pod("one")));
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    let_pass(Duration::from_secs(600)).await;
     let asked = world.fake.asked().len();
     assert!(asked < 200, "it is not asked without pause: {asked}");
     assert!(runs(&world.pod("one")));
@@ -197,4 +197,9 @@ async fn a_look_on_demand_says_when_it_failed() {
     world.fake.vanish(&app.id, true);
     world.observer.refresh(&uid("one"), &app.id).await.unwrap();
     assert!(world.pod("one").newest("app").is_none());
+}
+
+/// Lets time go by; these tests run on tokio's paused clock, so that it takes none.
+async fn let_pass(time: Duration) {
+    let _ = tokio::time::timeout(time, std::future::pending::<()>()).await;
 }
