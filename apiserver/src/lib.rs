@@ -1,7 +1,7 @@
 //! The Kubernetes API as a library: resources over a store, with watch.
 //!
-//! A request is read once into a [`request::Request`], finds its [`resource::Resource`] row, and is answered from the
-//! [`store::Memory`] by [`Api`]; [`serve`] puts any router on any listener. What is not a resource (subresources,
+//! A request is read once into a `request`, finds its [`resource::Resource`] row, and is answered from the
+//! [`store::Memory`] by [`Api`]; [`serve()`] puts any router on any listener. What is not a resource (subresources,
 //! classic endpoints) is an ordinary route in front of [`Api::router`].
 
 mod api;

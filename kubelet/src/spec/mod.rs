@@ -1,6 +1,6 @@
 //! From a pod to what the engine is asked to make: pure, so that the same pod on the same node always becomes the same thing.
 //!
-//! The order for a container: [`Environment::of`], then its mounts (the room `volumes`), then [`container`].
+//! The order for a container: [`Environment::of`], then its mounts (the room `volumes`), then [`container()`].
 
 mod container;
 mod dns;
