@@ -27,7 +27,8 @@ pub struct Bare {
 /// Two containers that were made bare.
 pub struct BarePod {
     sandbox: String,
-    app: String,
+    /// Engine id of the second.
+    pub app: String,
 }
 
 impl Bare {
@@ -102,10 +103,12 @@ impl Bare {
         hands.join_all().await.into_iter().flatten().collect()
     }
 
-    /// Removes all these pods at the engine's pace.
-    pub async fn end_all(&self, pods: Vec<BarePod>) {
+    /// Removes all these pods by force, at the engine's pace.
+    pub async fn remove_all(&self, pods: Vec<BarePod>) {
         futures_util::stream::iter(pods)
-            .for_each_concurrent(8, |pod| async move { self.end_overlapped(&pod).await })
+            .for_each_concurrent(8, |pod| async move {
+                tokio::join!(self.remove(&pod.app), self.remove(&pod.sandbox));
+            })
             .await;
     }
 

@@ -13,6 +13,9 @@ use crate::table::Table;
 const START_TARGET: f64 = 1.10;
 const END_TARGET: f64 = 1.20;
 
+/// Its number is the same on every architecture.
+const SIGTERM: u32 = 15;
+
 /// Milliseconds of each turn.
 #[derive(Default)]
 struct Turns {
@@ -34,8 +37,8 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
         for turn in 0..3 {
             match (round + turn) % 3 {
                 0 => of_kubelet(&world, &clock, round, &mut ours).await,
-                1 => of_engine(&bare, &clock, &format!("floor-{round}"), false, &mut floor).await,
-                _ => of_engine(&bare, &clock, &format!("lap-{round}"), true, &mut overlapped).await,
+                1 => of_engine(&world, &bare, &clock, &format!("floor-{round}"), false, &mut floor).await,
+                _ => of_engine(&world, &bare, &clock, &format!("lap-{round}"), true, &mut overlapped).await,
             }
         }
     }
@@ -51,16 +54,25 @@ async fn of_kubelet(world: &World, clock: &Clock, round: usize, turns: &mut Turn
     world.write(&file, &manifests::one_container(&name));
     turns.up.push(milliseconds(begin, clock.pod(&pod, Happening::Started).await));
     world.wait_ready(&name).await;
+    until_it_listens(world, &world.container(&name, "app").await.unwrap().id).await;
     let begin = now();
     world.remove(&file);
     turns.down.push(milliseconds(begin, clock.pod(&pod, Happening::Gone).await));
     world.wait_gone(&name).await;
 }
 
-async fn of_engine(bare: &Bare, clock: &Clock, name: &str, overlapped: bool, turns: &mut Turns) {
+async fn of_engine(
+    world: &World,
+    bare: &Bare,
+    clock: &Clock,
+    name: &str,
+    overlapped: bool,
+    turns: &mut Turns,
+) {
     let begin = now();
     let pod = if overlapped { bare.run_overlapped(name).await } else { bare.run(name).await };
     turns.up.push(milliseconds(begin, clock.pod(name, Happening::Started).await));
+    until_it_listens(world, &pod.app).await;
     let begin = now();
     if overlapped {
         bare.end_overlapped(&pod).await
@@ -68,6 +80,18 @@ async fn of_engine(bare: &Bare, clock: &Clock, name: &str, overlapped: bool, tur
         bare.end(&pod).await
     };
     turns.down.push(milliseconds(begin, clock.pod(name, Happening::Gone).await));
+}
+
+/// Waits until a container's shell has set its trap: the kernel keeps SIGTERM from a first process that has none.
+async fn until_it_listens(world: &World, id: &str) {
+    let pid = world.engine.inspect(id).await.state.unwrap().pid.unwrap();
+    let look = async || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(|e| e.to_string())?;
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        let mask = u64::from_str_radix(caught.trim(), 16).unwrap();
+        if mask & (1 << (SIGTERM - 1)) == 0 { Err(format!("it catches {caught}")) } else { Ok(()) }
+    };
+    world.wait_for("the shell in the container to set its trap", look).await;
 }
 
 fn milliseconds(begin: Nanos, end: Nanos) -> f64 {

@@ -80,7 +80,7 @@ async fn bare_rate(bare: &Bare, clock: &Clock, prefix: &str, pods: usize, at_onc
     let begin = now();
     let made = bare.run_all(&names, at_once).await;
     let seconds = (clock.pods(&names, Happening::Started).await - begin) as f64 / 1e9;
-    bare.end_all(made).await;
+    bare.remove_all(made).await;
     clock.pods(&names, Happening::Gone).await;
     pods as f64 / seconds
 }
