@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
+use k8s_openapi::api::core::v1::PodStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, JoinSet};
@@ -51,9 +51,10 @@ struct Worker {
     under_way: BTreeSet<Key>,
     tasks: JoinSet<Done>,
     handles: BTreeMap<Key, AbortHandle>,
-    status: Option<PodStatus>,
-    /// Conditions as they stood, those of an earlier kubelet at first.
-    conditions: Vec<PodCondition>,
+    /// What was last told, by an earlier kubelet at first.
+    status: Option<Arc<PodStatus>>,
+    /// This kubelet has told it.
+    is_told: bool,
     reported_ending: bool,
     saved: Option<Record>,
     /// Back-offs already told as events: container and attempt.
@@ -70,7 +71,7 @@ impl Worker {
             prober.restore(saved.verdicts());
         }
         let observed = tools.observer.subscribe(&uid);
-        let conditions = saved.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
+        let status = saved.as_ref().and_then(|s| s.status.clone());
         let mut worker = Self {
             tools,
             uid,
@@ -85,8 +86,8 @@ impl Worker {
             under_way: BTreeSet::new(),
             tasks: JoinSet::new(),
             handles: BTreeMap::new(),
-            status: None,
-            conditions,
+            status,
+            is_told: false,
             reported_ending: false,
             saved,
             told: BTreeMap::new(),
@@ -95,30 +96,43 @@ impl Worker {
         worker
     }
 
-    /// Waits until the engine has been seen whole; says meanwhile that nothing is known.
+    /// Waits until everything there is of the pod has been seen; says meanwhile that it has not, beside what was known.
     async fn until_seen(&mut self) {
-        let mut synced = self.tools.observer.synced();
-        if *synced.borrow_and_update() {
+        let (mut synced, mut observed) = (self.tools.observer.synced(), self.observed.clone());
+        let is_listed = synced.clone();
+        let mut seen = std::pin::pin!(async {
+            synced.wait_for(|synced| *synced).await.is_ok()
+                && observed.wait_for(|pod| pod.unseen.is_empty()).await.is_ok()
+        });
+        let Ok(is_seen) = tokio::time::timeout(SILENCE, &mut seen).await else {
+            let silent = if *is_listed.borrow() {
+                "the container engine does not answer for a container of this pod"
+            } else {
+                "the container engine has not answered since the kubelet started"
+            };
+            self.tell_silence(silent);
+            if !seen.await {
+                std::future::pending::<()>().await; // The observer is gone: the kubelet is stopping.
+            }
             return;
+        };
+        if !is_seen {
+            std::future::pending::<()>().await;
         }
-        let is_quick = tokio::time::timeout(SILENCE, synced.wait_for(|synced| *synced)).await.is_ok();
-        if is_quick {
-            return;
-        }
+    }
+
+    fn tell_silence(&self, message: &str) {
+        let known = self.status.as_deref().cloned().unwrap_or_default();
         let status = PodStatus {
             phase: Some("Unknown".to_owned()),
             reason: Some("EngineUnreachable".to_owned()),
-            message: Some("the container engine has not answered since the kubelet started".to_owned()),
-            conditions: Some(self.conditions.clone()),
+            message: Some(message.to_owned()),
             start_time: self.history.started_at.map(Time),
-            ..PodStatus::default()
+            ..known
         };
         let report =
             Report::Status { pod: self.assignment.pod.pod.clone(), status: Box::new(status), deletion: None };
         self.tools.outbox.report(self.uid.clone(), report);
-        if synced.wait_for(|synced| *synced).await.is_err() {
-            std::future::pending::<()>().await; // The observer is gone: the kubelet is stopping.
-        }
     }
 
     /// Derives what follows from the assignment alone.
@@ -160,9 +174,14 @@ impl Worker {
         }
         self.remember_plan(&plan);
         let wake_at = plan.wake_at;
+        if self.has_decided() {
+            self.save(&verdicts).await;
+        }
         self.begin(&plan, &observed);
-        self.tell(&plan, &observed, &verdicts, now);
-        if self.under_way.is_empty() {
+        if observed.unseen.is_empty() {
+            self.tell(&plan, &observed, &verdicts, now);
+        }
+        if self.under_way.is_empty() || self.saved.is_none() {
             self.save(&verdicts).await;
         }
         self.wait(wake_at).await;
@@ -250,14 +269,16 @@ impl Worker {
     fn tell(&mut self, plan: &Plan, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) {
         let facts = self.tools.facts.borrow().clone();
         let input = self.input(observed, verdicts, now);
-        let status = plan::status(&input, plan, &self.conditions, &facts.host_ips);
+        let before = self.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let status = plan::status(&input, plan, before, &facts.host_ips);
         let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));
-        if self.status.as_ref() != Some(&status) || self.reported_ending != deletion.is_some() {
+        let is_news = !self.is_told || self.status.as_deref() != Some(&status);
+        if is_news || self.reported_ending != deletion.is_some() {
             let pod = self.assignment.pod.pod.clone();
             let report = Report::Status { pod, status: Box::new(status.clone()), deletion };
             self.tools.outbox.report(self.uid.clone(), report);
-            self.conditions = status.conditions.clone().unwrap_or_default();
-            self.status = Some(status);
+            self.status = Some(Arc::new(status));
+            self.is_told = true;
             self.reported_ending = deletion.is_some();
         }
         for waiting in &plan.waiting_on {
@@ -274,13 +295,20 @@ impl Worker {
         }
     }
 
+    /// True when the pod has come to its end or begun anew and that is not written down yet: the next kubelet cannot
+    /// find it out, and would run again what has been done.
+    fn has_decided(&self) -> bool {
+        let saved = self.saved.as_ref().map(|saved| (&saved.history.terminal, saved.history.revived_at));
+        saved.unwrap_or((&None, None)) != (&self.history.terminal, self.history.revived_at)
+    }
+
     async fn save(&mut self, verdicts: &Verdicts) {
         if self.history.cleaned_up {
             return;
         }
         let ending = self.assignment.ending.as_ref();
         let pod = self.assignment.pod.pod.clone();
-        let record = Record::new(pod, &self.history, verdicts, self.conditions.clone(), ending);
+        let record = Record::new(pod, &self.history, verdicts, self.status.clone(), ending);
         if self.saved.as_ref() == Some(&record) {
             return;
         }
