@@ -6,8 +6,8 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Values that one manifest may hold, the ones that aliases repeat included: half a million of 20 bytes are 10 MiB.
-const MAX_VALUES: usize = 500_000;
+/// Values that one manifest may hold, the ones that aliases repeat included: a thousand large Pods.
+const MAX_VALUES: usize = 250_000;
 /// Bytes of text in all keys and values of one manifest, the ones that aliases repeat included.
 const MAX_TEXT_BYTES: usize = super::MAX_MANIFEST_BYTES + (2 << 20);
 
