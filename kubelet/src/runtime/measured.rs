@@ -109,6 +109,10 @@ impl Runtime for Measured {
         self.measure("exec_status", self.engine.exec_exit_code(session)).await
     }
 
+    async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {
+        self.measure("attach_resize", self.engine.attach_resize(id, width, height)).await
+    }
+
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error> {
         self.measure("attach", self.engine.attach(id, stdin)).await
     }

@@ -271,6 +271,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// Attaches to the container's own streams.
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error>;
 
+    /// Tells the container's own terminal its size.
+    async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error>;
+
     /// The container's log.
     async fn logs(
         &self,

@@ -133,7 +133,7 @@ async fn start_attach(
     }
     let upgrade = upgrade(parts).await?;
     let session = context.runtime.attach(&id, asked.stdin).await.map_err(refused)?;
-    let call = Call { runtime: context.runtime.clone(), resizes: Resizes::Nothing, asked };
+    let call = Call { runtime: context.runtime.clone(), resizes: Resizes::Container(id), asked };
     Ok(upgrade.on_upgrade(move |socket| call.run(socket, session)))
 }
 
@@ -188,7 +188,7 @@ impl Asked {
 /// What a change of the terminal's size goes to.
 enum Resizes {
     Session(String),
-    Nothing,
+    Container(String),
 }
 
 /// A session under way between a client and a process.
@@ -274,12 +274,14 @@ impl Call {
     }
 
     async fn resize(&self, size: &[u8]) {
-        let Resizes::Session(session) = &self.resizes else { return };
         let size: Value = serde_json::from_slice(size).unwrap_or_default();
         let side = |name: &str| size.get(name).and_then(Value::as_u64).and_then(|n| u16::try_from(n).ok());
-        if let (Some(width), Some(height)) = (side("Width"), side("Height"))
-            && let Err(error) = self.runtime.exec_resize(session, width, height).await
-        {
+        let (Some(width), Some(height)) = (side("Width"), side("Height")) else { return };
+        let done = match &self.resizes {
+            Resizes::Session(session) => self.runtime.exec_resize(session, width, height).await,
+            Resizes::Container(id) => self.runtime.attach_resize(id, width, height).await,
+        };
+        if let Err(error) = done {
             tracing::debug!(%error, "a terminal kept its size");
         }
     }

@@ -143,6 +143,10 @@ impl Runtime for Engine {
         unreachable!("probes only run commands")
     }
 
+    async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {
+        unreachable!("probes only run commands")
+    }
+
     async fn logs(
         &self,
         id: &str,

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bollard::exec::CreateExecOptions;
-use bollard::query_parameters::ResizeExecOptions;
+use bollard::query_parameters::{ResizeContainerTTYOptions, ResizeExecOptions};
 use futures_util::TryStreamExt;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncWrite, WriteHalf};
@@ -132,6 +132,11 @@ impl Drop for Input {
 pub(super) async fn resize(docker: &Docker, session: &str, width: u16, height: u16) -> Result<(), Error> {
     let size = ResizeExecOptions { w: i32::from(width), h: i32::from(height) };
     within(ASK, "resize the terminal", session, docker.client().await?.resize_exec(session, size)).await
+}
+
+pub(super) async fn attach_resize(docker: &Docker, id: &str, width: u16, height: u16) -> Result<(), Error> {
+    let size = ResizeContainerTTYOptions { w: i32::from(width), h: i32::from(height) };
+    within(ASK, "resize the terminal", id, docker.client().await?.resize_container_tty(id, size)).await
 }
 
 pub(super) async fn exit_code(docker: &Docker, session: &str) -> Result<Option<i32>, Error> {

@@ -7,7 +7,7 @@ use bollard::query_parameters::{KillContainerOptions, RemoveContainerOptions};
 use futures_util::StreamExt;
 
 use super::errors::{ASK, WORK, is_gone, within};
-use super::{Docker, abilities, create, look};
+use super::{Docker, create, look, without};
 use crate::runtime::{Error, Started, labels, spec};
 
 /// A start meets each part that the engine may refuse at most once.
@@ -33,7 +33,7 @@ pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
     }
     let found = look::inspect(docker, &id).await?;
     let label = found.config.as_ref().and_then(|config| config.labels.as_ref()?.get(labels::DONE_WITHOUT));
-    let without = abilities::done_without(label);
+    let without = without::done_without(label);
     Ok(Started { seen: look::seen(docker, &id, found).await?, without })
 }
 
@@ -41,10 +41,11 @@ pub(super) async fn start(docker: &Docker, id: &str) -> Result<Started, Error> {
 /// its refusal was about something else.
 async fn again(docker: &Docker, id: &str, message: &str) -> Result<Option<String>, Error> {
     let found = look::inspect(docker, id).await?;
-    let Some(part) = abilities::refused_part(message, found.host_config.as_ref()) else { return Ok(None) };
+    let Some(part) = without::refused_part(message, found.host_config.as_ref()) else { return Ok(None) };
     docker.abilities.learn(part);
     let name = found.name.clone().unwrap_or_default();
-    let Some(body) = abilities::again_without(found, part) else { return Ok(None) };
+    let lacking = docker.abilities.lacking(docker).await;
+    let Some(body) = without::again_without(found, part, lacking) else { return Ok(None) };
     remove(docker, id).await?;
     create::create(docker, name.trim_start_matches('/'), &body).await.map(Some)
 }

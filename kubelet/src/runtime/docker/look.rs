@@ -148,6 +148,9 @@ pub(super) fn identity(all: &HashMap<String, String>) -> Option<Identity> {
     })
 }
 
+/// What Docker says of a container that shares the namespaces of one that does not run, from `container_operations.go`.
+const SANDBOX_DOWN: &str = "of a non running container";
+
 /// Docker's state in our words.
 fn state(found: ContainerState, created_at: Timestamp) -> State {
     use ContainerStateStatusEnum as Status;
@@ -166,15 +169,16 @@ fn state(found: ContainerState, created_at: Timestamp) -> State {
         })
     };
     let code = found.exit_code.unwrap_or_default();
+    let error = found.error.as_deref().unwrap_or_default();
     match found.status.unwrap_or(Status::EMPTY) {
         Status::RUNNING | Status::PAUSED | Status::RESTARTING | Status::STOPPING => State::Running {
             started_at: started_at.unwrap_or(created_at),
             pid: found.pid.and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default(),
         },
         // Docker leaves a container whose start failed as if it had never been tried, but for the code and error.
-        Status::CREATED if code == 0 && found.error.as_deref().unwrap_or_default().is_empty() => {
-            State::Created
-        }
+        Status::CREATED if code == 0 && error.is_empty() => State::Created,
+        // Its sandbox had ended: nobody has tried what is in the container itself.
+        Status::CREATED if error.contains(SANDBOX_DOWN) => State::Created,
         Status::CREATED => exit(code, found.error.clone(), None),
         Status::EXITED | Status::DEAD | Status::REMOVING | Status::EMPTY => {
             exit(code, found.error.clone(), started_at)

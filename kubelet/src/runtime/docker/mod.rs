@@ -4,6 +4,7 @@
 //! because there we must know when they begin and get their bytes as they are.
 
 mod abilities;
+mod capabilities;
 mod create;
 mod errors;
 mod events;
@@ -15,6 +16,7 @@ mod look;
 mod pause;
 mod stream;
 mod transport;
+mod without;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -193,6 +195,10 @@ impl Runtime for Docker {
 
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error> {
         exec::attach(self, id, stdin).await
+    }
+
+    async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {
+        exec::attach_resize(self, id, width, height).await
     }
 
     async fn logs(

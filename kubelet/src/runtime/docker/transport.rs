@@ -126,6 +126,12 @@ impl Transport {
         Ok(response)
     }
 
+    /// The process that listens, as this machine numbers it; `None` when it is on another.
+    pub(super) async fn engine_pid(&self) -> Option<i32> {
+        let Endpoint::Unix(path) = &self.endpoint else { return None };
+        UnixStream::connect(path).await.ok()?.peer_cred().ok()?.pid().filter(|pid| *pid > 0)
+    }
+
     /// The request as it stands on the wire: path and query alone, and a `Host`.
     fn relative(&self, mut request: Request<Body>) -> Result<Request<Body>, bollard::errors::Error> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());

@@ -198,6 +198,11 @@ impl Runtime for Fake {
         Ok(ExecSession { id: String::new(), output, input: Box::pin(tokio::io::sink()) })
     }
 
+    async fn attach_resize(&self, id: &str, _width: u16, _height: u16) -> Result<(), Error> {
+        self.engine.meet("attach_resize", id)?;
+        self.with(id, |_| ())
+    }
+
     async fn logs(
         &self,
         id: &str,

@@ -142,7 +142,7 @@ fn pod(id: &str) -> Mail {
     ]});
     let report = Report::Status {
         pod: Arc::new(serde_json::from_value(pod).unwrap()),
-        status: Box::new(serde_json::from_value(status).unwrap()),
+        status: Arc::new(serde_json::from_value(status).unwrap()),
         deletion: None,
     };
     Mail { reports: BTreeMap::from([(PodUid::new("u1"), report)]), ..Mail::default() }

@@ -91,6 +91,15 @@ fn a_start_that_failed_is_an_exit_that_never_started() {
 }
 
 #[test]
+fn a_start_into_a_sandbox_that_has_ended_is_no_exit() {
+    let failed = json!({
+        "Status": "created", "ExitCode": 128, "Error": "cannot join network of a non running container: 565e",
+        "StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z",
+    });
+    assert_eq!(state_of(failed), State::Created);
+}
+
+#[test]
 fn an_exit_keeps_its_code_times_and_reason() {
     let exited = json!({
         "Status": "exited", "ExitCode": 137, "OOMKilled": true, "Error": "",
