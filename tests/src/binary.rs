@@ -35,11 +35,14 @@ pub fn binary(name: &str) -> PathBuf {
 fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().find_map(|entry| {
         let path = entry.unwrap().path();
+        // Unit tests are no part of the binary.
+        if path.file_stem().is_some_and(|stem| stem == "tests") {
+            return None;
+        }
         if path.is_dir() {
             return newer_source(&path, built);
         }
-        // Files of unit tests are no part of the binary.
-        let counts = path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs");
-        (counts && fs::metadata(&path).unwrap().modified().unwrap() > built).then_some(path)
+        let is_source = path.extension().is_some_and(|e| e == "rs");
+        (is_source && fs::metadata(&path).unwrap().modified().unwrap() > built).then_some(path)
     })
 }

@@ -1,6 +1,7 @@
 //! The Docker engine as a test sees it: the containers of one node, found by the labels of the contract.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use bollard::Docker;
 use bollard::container::LogOutput;
@@ -14,12 +15,16 @@ use futures_util::{Stream, StreamExt};
 /// The image every test pod runs; `hack/setup.sh test` builds it.
 pub const IMAGE: &str = "coracle/busybox:1";
 
+/// Limit of one request on an engine of a test's own, which may have been made to hang.
+const CLIENT_SECONDS: u64 = 20;
+
 const NODE_LABEL: &str = "io.kubernetes.node.name";
 
-/// The engine that answers at `DOCKER_HOST` or at the default socket.
+/// The engine that answers at `DOCKER_HOST` or at the default socket, or one of a test's own.
 #[derive(Clone, Debug)]
 pub struct Engine {
     docker: Docker,
+    address: String,
 }
 
 /// A container, as a list shows it.
@@ -35,6 +40,8 @@ pub struct Container {
     pub attempt: u32,
     /// `running`, `exited` and so on.
     pub state: String,
+    /// What it runs, as one text.
+    pub command: String,
     /// All labels.
     pub labels: HashMap<String, String>,
     /// The engine's name for it, without the slash.
@@ -63,10 +70,30 @@ impl Engine {
             .inspect_image(IMAGE)
             .await
             .unwrap_or_else(|error| panic!("{IMAGE}: {error}: run hack/setup.sh test"));
-        Self { docker }
+        Self { docker, address: Self::endpoint() }
     }
 
-    /// The endpoint, for `--docker-endpoint`.
+    /// A client of the engine at that socket; nothing is sent yet.
+    pub fn at(socket: &Path) -> Self {
+        let path = socket.to_str().unwrap();
+        let docker = Docker::connect_with_unix(path, CLIENT_SECONDS, bollard::API_DEFAULT_VERSION).unwrap();
+        Self { docker, address: format!("unix://{path}") }
+    }
+
+    /// Another client of the same engine, for another runtime: connections belong to the one that opened them.
+    pub fn again(&self) -> Self {
+        match self.address.strip_prefix("unix://") {
+            Some(path) => Self::at(Path::new(path)),
+            None => Self { docker: Docker::connect_with_defaults().unwrap(), address: self.address.clone() },
+        }
+    }
+
+    /// The endpoint of this engine.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The endpoint of the engine all tests share, for `--docker-endpoint`.
     pub fn endpoint() -> String {
         std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".to_owned())
     }
@@ -78,13 +105,13 @@ impl Engine {
 
     /// Every container with that node label, running or not, ordered by pod, name and attempt.
     pub async fn containers(&self, node: &str) -> Vec<Container> {
-        self.list(&format!("{NODE_LABEL}={node}")).await
+        self.list(&format!("{NODE_LABEL}={node}")).await.unwrap()
     }
 
-    async fn list(&self, label: &str) -> Vec<Container> {
+    async fn list(&self, label: &str) -> Result<Vec<Container>, bollard::errors::Error> {
         let filters = HashMap::from([("label", vec![label])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
-        let list = self.docker.list_containers(Some(options)).await.unwrap();
+        let list = self.docker.list_containers(Some(options)).await?;
         let mut containers: Vec<Container> = list
             .into_iter()
             .map(|summary| {
@@ -97,6 +124,7 @@ impl Engine {
                     name: label("container.name"),
                     attempt: label("container.attempt").parse().unwrap_or(0),
                     state: summary.state.map(|state| state.to_string()).unwrap_or_default(),
+                    command: summary.command.unwrap_or_default(),
                     engine_name: summary
                         .names
                         .unwrap_or_default()
@@ -108,7 +136,7 @@ impl Engine {
             })
             .collect();
         containers.sort_by(|a, b| (&a.pod, &a.name, a.attempt).cmp(&(&b.pod, &b.name, b.attempt)));
-        containers
+        Ok(containers)
     }
 
     /// Everything the engine knows of a container.
@@ -143,10 +171,11 @@ impl Engine {
         (written, code)
     }
 
-    /// Removes every container of a node, by force.
+    /// Removes every container of a node, by force; an engine that does not answer has none.
     pub async fn remove_all(&self, node: &str) {
+        let listed = self.list(&format!("{NODE_LABEL}={node}")).await;
         // Containers before the sandbox whose network they share.
-        let mut containers = self.containers(node).await;
+        let mut containers = listed.unwrap_or_default();
         containers.sort_by_key(Container::is_sandbox);
         for container in containers {
             let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
@@ -159,7 +188,7 @@ impl Engine {
     ///
     /// A test's node is called `test-<pid>-<name>`, so a node whose process is gone is nobody's.
     pub async fn sweep(&self) {
-        for container in self.list(NODE_LABEL).await {
+        for container in self.list(NODE_LABEL).await.unwrap() {
             let node = &container.labels[NODE_LABEL];
             let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
             if pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists()) {

@@ -7,22 +7,30 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod binary;
+mod chance;
 mod engine;
+mod history;
 mod lease;
 pub mod manifest;
 mod pod;
+mod private_engine;
 mod process;
 mod registry;
 mod report;
 mod serve;
 mod wait;
+mod wire;
 mod world;
 
 pub use binary::binary;
+pub use chance::Chance;
 pub use engine::{Container, Engine, IMAGE};
+pub use history::{Event, History};
 pub use lease::{Port, free_port};
 pub use pod::Pod;
+pub use private_engine::PrivateEngine;
 pub use registry::{PASSWORD, Registry, USER};
 pub use serve::Server;
-pub use wait::{DEADLINE, wait_until};
+pub use wait::{DEADLINE, moment, wait_until};
+pub use wire::Wire;
 pub use world::{Output, World};

@@ -15,8 +15,11 @@ pub async fn report(world: &World) -> String {
     for container in world.containers().await {
         let _ = writeln!(text, "{:8} {} {}", container.state, &container.id[..12], container.engine_name);
         if !container.is_running() {
-            let state = world.engine.inspect(&container.id).await.state.unwrap_or_default();
-            let _ = writeln!(text, "         code {:?}, {:?}", state.exit_code, state.error);
+            // It may be gone by now.
+            let inspected = world.engine.docker().inspect_container(&container.id, None).await;
+            let state = inspected.map(|found| found.state.unwrap_or_default());
+            let said = state.map(|state| format!("code {:?}, {:?}", state.exit_code, state.error));
+            let _ = writeln!(text, "         {}", said.unwrap_or_else(|error| error.to_string()));
         }
     }
     let _ = write!(text, "--- end of the kubelet's log\n{}\n---", world.log_tail());

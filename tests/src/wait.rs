@@ -25,3 +25,8 @@ pub async fn wait_until<T>(
         }
     }
 }
+
+/// Lets time pass until the moment at which a test makes something fail: the one thing that is not a condition.
+pub async fn moment(after: Duration) {
+    tokio::time::sleep(after).await;
+}

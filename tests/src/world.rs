@@ -1,5 +1,6 @@
 //! One node of its own: a folder, a kubelet, and the containers that carry its name.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct World {
     pub api_port: Port,
     folder: TempDir,
     flags: Vec<String>,
+    endpoint: String,
+    program: PathBuf,
     kubelet: Option<Process>,
 }
 
@@ -45,8 +48,14 @@ impl World {
     pub async fn new(name: &str) -> Self {
         let engine = Engine::connect().await;
         engine.sweep().await;
+        Self::on(engine, name)
+    }
+
+    /// As `new`, on an engine of the test's own, which may be away.
+    pub fn on(engine: Engine, name: &str) -> Self {
         // Short, because the path of a Unix socket ends at 107 bytes.
         let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
+        let endpoint = engine.address().to_owned();
         let world = Self {
             node: format!("test-{}-{name}", std::process::id()),
             engine,
@@ -54,6 +63,8 @@ impl World {
             api_port: free_port(),
             folder,
             flags: Vec::new(),
+            endpoint,
+            program: binary("kubelet"),
             kubelet: None,
         };
         fs::create_dir(world.manifests()).unwrap();
@@ -121,19 +132,39 @@ impl World {
 
     /// Starts the kubelet and waits until it answers.
     pub async fn start(&mut self) {
-        let mut command = Command::new(binary("kubelet"));
+        self.launch();
+        self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
+    }
+
+    /// Starts the kubelet and waits for nothing.
+    pub fn launch(&mut self) {
+        let mut command = Command::new(&self.program);
         command
             .arg("run")
             .arg("--pod-manifest-path")
             .arg(self.manifests())
             .arg("--root-dir")
             .arg(self.root_dir())
-            .args(["--docker-endpoint", &Engine::endpoint(), "--hostname-override", &self.node])
+            .args(["--docker-endpoint", &self.endpoint, "--hostname-override", &self.node])
             .args(["--port", &self.api_port.to_string(), "--healthz-port", &self.healthz_port.to_string()])
             .args(&self.flags);
         assert!(self.kubelet.is_none(), "the kubelet of this world already runs");
         self.kubelet = Some(Process::start(&mut command, &self.log_path()));
-        self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
+    }
+
+    /// The kubelet finds its engine there from its next start on, and the test where it did before.
+    pub fn engine_at(&mut self, socket: &Path) {
+        self.endpoint = format!("unix://{}", socket.display());
+    }
+
+    /// The kubelet is another binary from its next start on: the same one with a byte more.
+    pub fn upgrade(&mut self) {
+        let new = self.path("kubelet-new");
+        let mut bytes = fs::read(&self.program).unwrap();
+        bytes.push(b'\n');
+        fs::write(&new, bytes).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        self.program = new;
     }
 
     /// Ends the kubelet as an upgrade does (`SIGTERM`); it must leave with 0.
@@ -159,6 +190,21 @@ impl World {
     /// Where the kubelet writes its log.
     pub fn log_path(&self) -> PathBuf {
         self.path("kubelet.log")
+    }
+
+    /// What a pod that is gone must not leave behind: containers, mounts, directories, cgroups.
+    pub async fn leftovers(&self) -> Vec<String> {
+        let mut left: Vec<String> = self
+            .containers()
+            .await
+            .iter()
+            .map(|c| format!("container {} ({})", c.engine_name, c.state))
+            .collect();
+        let pods = self.root_dir().join("pods");
+        left.extend(mounts_below(&pods).into_iter().map(|path| format!("mount {}", path.display())));
+        let entries = fs::read_dir(&pods).into_iter().flatten();
+        left.extend(entries.map(|entry| format!("directory {}", entry.unwrap().path().display())));
+        left
     }
 
     /// What the kubelet logged last.
@@ -293,6 +339,18 @@ impl World {
         self.wait_for_pod(name, "to be Ready", Pod::is_ready).await
     }
 
+    /// Waits until a pod has come to its end by itself and its sandbox is gone, so that nothing changes any more.
+    pub async fn wait_done(&self, name: &str) -> Pod {
+        let done = |pod: &Pod| matches!(pod.phase(), "Succeeded" | "Failed");
+        let pod = self.wait_for_pod(name, "to be done", done).await;
+        let look = async || match self.container(name, "POD").await {
+            Ok(sandbox) => Err(format!("its sandbox is there: {sandbox:?}")),
+            Err(_) => Ok(()),
+        };
+        self.wait_for(&format!("the sandbox of {name} to go"), look).await;
+        pod
+    }
+
     /// Waits until a pod is gone, from the API and from the engine.
     pub async fn wait_gone(&self, name: &str) {
         let full = self.pod_name(name);
@@ -334,24 +392,30 @@ impl Drop for World {
     fn drop(&mut self) {
         // First the kubelet: it would start again what is removed under it.
         drop(self.kubelet.take());
-        let node = self.node.clone();
+        let (node, engine) = (self.node.clone(), self.engine.clone());
         // A thread, because the test's own runtime is busy with this very drop.
         let cleaned = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async { Engine::connect().await.remove_all(&node).await });
+            runtime.block_on(async {
+                // An engine that the test broke and did not mend takes its containers along in its own way.
+                let _ = tokio::time::timeout(DEADLINE, engine.again().remove_all(&node)).await;
+            });
         });
         let _ = cleaned.join();
         unmount_all(self.folder.path());
     }
 }
 
-/// Unmounts what a kubelet mounted under the folder (tmpfs, bind mounts), so that it can be removed.
-fn unmount_all(folder: &Path) {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    // The latest first: a later mount may stand inside an earlier one.
-    for path in mounts.lines().rev().filter_map(|line| line.split(' ').nth(4)) {
-        if Path::new(path).starts_with(folder) {
-            let _ = unmount(path, UnmountFlags::DETACH);
-        }
+/// Unmounts what was mounted under the folder (tmpfs, bind mounts), so that it can be removed.
+pub(crate) fn unmount_all(folder: &Path) {
+    for path in mounts_below(folder) {
+        let _ = unmount(path, UnmountFlags::DETACH);
     }
+}
+
+/// Mount points under a folder, the latest first: a later mount may stand inside an earlier one.
+fn mounts_below(folder: &Path) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = mounts.lines().rev().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    points.filter(|path| path.starts_with(folder)).collect()
 }

@@ -140,8 +140,8 @@ async fn a_link_that_leaves_its_volume_is_refused() {
     let outside = world.path("outside");
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("secret"), "of the host").unwrap();
-    let link = format!("ln -s {} /work/out", outside.display());
-    let link = container("link", &link, "volumeMounts: [{name: work, mountPath: /work}]");
+    let link = format!("ln -s {} /data/out", outside.display());
+    let link = container("link", &link, "volumeMounts: [{name: work, mountPath: /data}]");
     let mount = "volumeMounts: [{name: work, mountPath: /mnt, subPath: out}]";
     let main = container("main", "cat /mnt/secret", mount);
     let spec = format!(

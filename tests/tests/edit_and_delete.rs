@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use tests::manifest::{FOREVER, container, pod, sleeper};
-use tests::{Pod, World};
+use tests::{IMAGE, Pod, World};
 
 fn two(label: &str, left: &str, right: &str) -> String {
     let script = |say: &str| format!("echo {say}; {FOREVER}");
@@ -103,6 +103,54 @@ async fn a_broken_edit_keeps_the_last_good_version_running() {
         })
         .await;
     assert_eq!(ids(&world, "two").await, before);
+
+    world.write("two.yaml", &two("a", "mended", "y"));
+    world.wait_for_log("two", "left", "mended").await;
+    assert_eq!(ids(&world, "two").await[2], before[2]);
+}
+
+#[tokio::test]
+async fn an_edit_that_cannot_be_made_stops_nothing() {
+    let world = World::running("unmade").await;
+    let manifest = two("a", "x", "y");
+    world.write("two.yaml", &manifest);
+    world.wait_ready("two").await;
+    let before = ids(&world, "two").await;
+    let waits = async |broken: &str, why: &str| {
+        world.write("two.yaml", broken);
+        let said = world.wait_for_event("two", why).await;
+        assert!(said.contains("The edit waits, what ran before goes on"), "{said}");
+        assert_eq!(ids(&world, "two").await, before, "{why}");
+    };
+    let left = "{name: left, ";
+    waits(
+        &manifest.replacen(
+            &format!("image: '{IMAGE}'"),
+            "image: 'coracle/nowhere:1', imagePullPolicy: Never",
+            1,
+        ),
+        "coracle/nowhere:1",
+    )
+    .await;
+    let no_map = "envFrom: [{configMapRef: {name: nowhere}}], ";
+    waits(&manifest.replace(left, &format!("{left}{no_map}")), "configmap \"nowhere\" not found").await;
+    assert!(world.pod("two").await.unwrap().is_ready());
+    waits(
+        &manifest.replace(left, "{name: renamed, imagePullPolicy: Never, ").replacen(
+            IMAGE,
+            "coracle/nowhere:2",
+            1,
+        ),
+        "coracle/nowhere:2",
+    )
+    .await;
+    // It takes the whole pod.
+    let all = manifest.replace("spec:\n", "spec:\n  hostname: other\n").replacen(
+        &format!("image: '{IMAGE}'"),
+        "image: 'coracle/nowhere:3', imagePullPolicy: Never",
+        1,
+    );
+    waits(&all, "coracle/nowhere:3").await;
 
     world.write("two.yaml", &two("a", "mended", "y"));
     world.wait_for_log("two", "left", "mended").await;

@@ -26,8 +26,8 @@ async fn a_job_ends_and_stays_ended() {
 async fn failure_is_tried_again_only_where_the_policy_says_so() {
     let world = World::running("policy").await;
     // Fails until its third start, which it counts in a volume that outlives its containers.
-    let count = "echo x >>/work/starts; [ $(wc -l </work/starts) -ge 2 ] || exit 3";
-    let main = container("main", count, "volumeMounts: [{name: work, mountPath: /work}]");
+    let count = "echo x >>/data/starts; [ $(wc -l </data/starts) -ge 2 ] || exit 3";
+    let main = container("main", count, "volumeMounts: [{name: work, mountPath: /data}]");
     let spec =
         format!("restartPolicy: OnFailure\nvolumes: [{{name: work, emptyDir: {{}}}}]\ncontainers:\n- {main}");
     world.write("again.yaml", &pod("again", &spec));
@@ -55,9 +55,9 @@ async fn a_crash_loop_backs_off_by_name() {
 #[tokio::test]
 async fn init_containers_run_in_order_and_before_the_rest() {
     let world = World::running("init").await;
-    let mount = "volumeMounts: [{name: work, mountPath: /work}]";
-    let step = |name: &str| container(name, &format!("echo {name} >>/work/order"), mount);
-    let main = container("main", "echo main >>/work/order; cat /work/order", mount);
+    let mount = "volumeMounts: [{name: work, mountPath: /data}]";
+    let step = |name: &str| container(name, &format!("echo {name} >>/data/order"), mount);
+    let main = container("main", "echo main >>/data/order; cat /data/order", mount);
     let spec = format!(
         "restartPolicy: Never\nvolumes: [{{name: work, emptyDir: {{}}}}]\ninitContainers:\n- {}\n- {}\ncontainers:\n- {main}",
         step("first"),
@@ -85,13 +85,13 @@ async fn an_init_container_that_fails_for_good_fails_the_pod() {
 #[tokio::test]
 async fn a_job_with_a_sidecar_ends_with_its_main_container() {
     let world = World::running("sidecar").await;
-    let mount = "volumeMounts: [{name: work, mountPath: /work}]";
+    let mount = "volumeMounts: [{name: work, mountPath: /data}]";
     let sidecar = container(
         "sidecar",
-        &format!("touch /work/up; {FOREVER}"),
+        &format!("touch /data/up; {FOREVER}"),
         &format!("restartPolicy: Always, {mount}"),
     );
-    let main = container("main", "until [ -e /work/up ]; do usleep 50000; done; echo seen", mount);
+    let main = container("main", "until [ -e /data/up ]; do usleep 50000; done; echo seen", mount);
     let spec = format!(
         "restartPolicy: Never\nvolumes: [{{name: work, emptyDir: {{}}}}]\ninitContainers:\n- {sidecar}\ncontainers:\n- {main}"
     );

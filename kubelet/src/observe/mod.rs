@@ -34,9 +34,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(5);
 /// Looks under way at once; one costs the engine about half a millisecond, so a few keep it busy.
 const LOOKS_AT_ONCE: usize = 8;
 
-/// How long the first relist waits for a look that hangs before the rest of the node goes ahead.
-const PATIENCE: Duration = Duration::from_secs(3);
-
 /// A look that takes longer than this is not the engine's work any more but hangs: others may begin beside it.
 const HANGS_AFTER: Duration = Duration::from_secs(1);
 
@@ -75,8 +72,6 @@ pub struct Observer {
     looks: Semaphore,
     /// Containers that are being looked at, and whether another look is due after this one.
     wanted: Mutex<BTreeMap<String, bool>>,
-    /// How many those are.
-    looking: watch::Sender<usize>,
     synced: watch::Sender<bool>,
     engine: watch::Sender<Engine>,
     found: watch::Sender<()>,
@@ -91,7 +86,6 @@ impl Observer {
             clock: AtomicU64::new(1),
             looks: Semaphore::new(LOOKS_AT_ONCE),
             wanted: Mutex::default(),
-            looking: watch::Sender::new(0),
             synced: watch::Sender::new(false),
             engine: watch::Sender::new(Engine::Unknown),
             found: watch::Sender::new(()),
@@ -118,7 +112,7 @@ impl Observer {
         self.found.subscribe()
     }
 
-    /// True once the whole node has been seen.
+    /// True once everything on the node is known to be there; what is not seen yet is marked so in its pod.
     pub fn synced(&self) -> watch::Receiver<bool> {
         self.synced.subscribe()
     }
@@ -203,7 +197,6 @@ impl Observer {
             return;
         }
         wanted.insert(id.clone(), false);
-        self.looking.send_replace(wanted.len());
         drop(wanted);
         let observer = self.clone();
         tokio::spawn(async move { observer.look_until_quiet(&uid, &id).await });
@@ -229,7 +222,6 @@ impl Observer {
                 Some(again) if *again => *again = false,
                 _ => {
                     wanted.remove(id);
-                    self.looking.send_replace(wanted.len());
                     return;
                 }
             }
@@ -242,11 +234,11 @@ impl Observer {
         let listed = self.runtime.list().await?;
         self.engine.send_if_modified(|engine| std::mem::replace(engine, Engine::Up) != Engine::Up);
         let here: BTreeSet<&str> = listed.iter().map(|l| l.id.as_str()).collect();
-        let is_news = self.records().sweep(moment, &here);
+        let mut is_news = self.records().sweep(moment, &here);
         for listed in listed {
             let mut records = self.records();
             if records.differs(&listed) {
-                records.expect(&listed.identity, &listed.id);
+                is_news |= records.expect(&listed.identity, &listed.id);
                 drop(records);
                 self.want(listed.identity.uid, listed.id);
             }
@@ -254,13 +246,7 @@ impl Observer {
         if is_news {
             self.found.send_replace(());
         }
-        if !*self.synced.borrow() {
-            let mut looking = self.looking.subscribe();
-            if tokio::time::timeout(PATIENCE, looking.wait_for(|looks| *looks == 0)).await.is_err() {
-                tracing::warn!("some looks at containers hang; their pods wait, the others go on");
-            }
-            self.synced.send_replace(true);
-        }
+        self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
         Ok(())
     }
 

@@ -115,15 +115,18 @@ impl Records {
         }
     }
 
-    /// Notes that a container is there though nothing more is known of it yet.
-    pub fn expect(&mut self, whose: &Identity, id: &str) {
+    /// Notes that a container is there though nothing more is known of it yet; true when its pod is new.
+    pub fn expect(&mut self, whose: &Identity, id: &str) -> bool {
         let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
-        if !entry.looked.contains_key(id) && !self.gone.iter().any(|gone| gone == id) {
-            entry.change(|pod| {
-                name(pod, whose);
-                pod.unseen.insert(id.to_owned());
-            });
+        if entry.looked.contains_key(id) || self.gone.iter().any(|gone| gone == id) {
+            return false;
         }
+        let is_new = entry.is_gone();
+        entry.change(|pod| {
+            name(pod, whose);
+            pod.unseen.insert(id.to_owned());
+        });
+        is_new
     }
 
     /// Takes out a container; true when it was the last of its pod.

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Container, Probe};
 
 use super::restart::runs_again;
 use super::view::Run;
-use super::{Action, Input, Plan, StopReason, View, Waiting, after, end};
+use super::{Action, Input, Plan, StopReason, View, Waiting, after, edit, end};
 use crate::observed::probes::Kind;
 use crate::observed::{Sandbox, State};
 
@@ -32,7 +32,9 @@ pub(super) fn keep(
     if let Run::Here(here) = &run {
         let at_home = here.sandbox_id == sandbox.id;
         match &here.state {
-            State::Running { .. } if !current => return end::stop(input, here, StopReason::Changed, plan),
+            State::Running { .. } if !current && edit::is_prepared(input, name, plan) => {
+                return end::stop(input, here, StopReason::Changed, plan);
+            }
             State::Running { .. } if !at_home => {
                 return end::stop(input, here, StopReason::SandboxLost, plan);
             }
@@ -52,6 +54,9 @@ pub(super) fn keep(
             State::Created => return plan.act(input, Action::Remove { id: here.id.clone() }),
             State::Exited(_) => {}
         }
+    }
+    if matches!(run, Run::Never) && view.has_strangers() {
+        return; // It replaces them.
     }
     let is_init = role == Role::Init;
     let carried = match run.ended() {

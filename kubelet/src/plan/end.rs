@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::restart::between;
 use super::{
-    Action, DEFAULT_GRACE_SECONDS, Input, Key, MINIMUM_GRACE, Plan, StopReason, View, inits, is_sidecar, spec,
+    Action, DEFAULT_GRACE_SECONDS, Input, Key, MINIMUM_GRACE, Plan, StopReason, View, edit, inits,
+    is_sidecar, spec,
 };
 use crate::observed::probes::Kind;
 use crate::observed::{Container, State};
@@ -35,7 +36,7 @@ pub(super) fn finish(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
     for sandbox in &input.observed.sandboxes {
         plan.act(input, Action::Remove { id: sandbox.id.clone() });
     }
-    sweep(input, view, plan);
+    sweep(input, plan);
 }
 
 /// Stops mains and plain init containers at once, then sidecars one by one, last first; true once nothing runs.
@@ -58,15 +59,13 @@ fn quiet(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) -> bool {
     !input.under_way.iter().any(|key| matches!(key, Key::Container(_) | Key::Sandbox))
 }
 
-/// Stops and removes containers the pod no longer names.
-pub(super) fn drop_strangers(input: &Input<'_>, _view: &View<'_>, plan: &mut Plan) {
-    let is_named = |name: &str| {
-        spec(input.pod).containers.iter().any(|c| c.name == name)
-            || inits(input.pod).iter().any(|c| c.name == name)
-    };
-    for stranger in input.observed.containers.iter().filter(|c| !is_named(&c.name)) {
+/// Stops and removes containers the pod no longer names, once those that replace them could be made.
+pub(super) fn drop_strangers(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
+    for stranger in input.observed.containers.iter().filter(|c| view.is_stranger(c)) {
         if stranger.state.is_running() {
-            stop(input, stranger, StopReason::Dropped, plan);
+            if edit::all_prepared(input, view, plan) {
+                stop(input, stranger, StopReason::Dropped, plan);
+            }
         } else if !input.under_way.contains(&Key::Container(stranger.name.clone())) {
             plan.act(input, Action::Remove { id: stranger.id.clone() });
         }
@@ -75,7 +74,7 @@ pub(super) fn drop_strangers(input: &Input<'_>, _view: &View<'_>, plan: &mut Pla
 
 /// Removes the dead but for the newest of each name: one dead container is kept a container.
 /// A second one of a name that runs is stopped: there is never more than one.
-pub(super) fn sweep(input: &Input<'_>, _view: &View<'_>, plan: &mut Plan) {
+pub(super) fn sweep(input: &Input<'_>, plan: &mut Plan) {
     let mut last_name = "";
     let mut kept_dead = false;
     for container in &input.observed.containers {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::Key;
 use crate::observed::{self, State, Timestamp};
 
 /// What is remembered about one pod. Kept on disk but for what a restarted kubelet finds out again.
@@ -26,9 +27,12 @@ pub struct History {
     pub ips: Vec<IpAddr>,
     /// The newest run of each container, so that counts and results outlive a removed container.
     pub last: BTreeMap<String, LastRun>,
-    /// What could not be done, by container; the empty name is the pod itself.
+    /// What could not be done.
     #[serde(skip)]
-    pub failures: BTreeMap<String, Failure>,
+    pub failures: BTreeMap<Key, Failure>,
+    /// Containers that could be made as they are wanted, by name, with the hash of that.
+    #[serde(skip)]
+    pub prepared: BTreeMap<String, String>,
     /// Its volumes are there.
     #[serde(skip)]
     pub volumes_mounted: bool,

@@ -4,6 +4,7 @@
 //! whenever anything changes, so it never needs to remember: a step that is still needed will be named again.
 
 mod container;
+mod edit;
 mod end;
 mod history;
 mod init;
@@ -18,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use serde::{Deserialize, Serialize};
 
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
@@ -57,7 +59,8 @@ impl Hashes {
 }
 
 /// The pod is to be ended.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Ending {
     /// When that was decided.
     pub since: Timestamp,
@@ -99,18 +102,18 @@ pub enum Key {
     Sandbox,
     /// The container of that name.
     Container(String),
+    /// What is to replace the container of that name.
+    Successor(String),
     /// Something dead, by engine id.
     Remains(String),
 }
 
 impl Key {
-    /// The name its failures are kept under; the empty one is the pod's.
-    pub fn slot(&self) -> &str {
+    /// The container it is about, if it is about one.
+    pub fn container(&self) -> Option<&str> {
         match self {
-            Self::Volumes => "",
-            Self::Sandbox => observed::SANDBOX,
-            Self::Container(name) => name,
-            Self::Remains(id) => id,
+            Self::Container(name) | Self::Successor(name) => Some(name),
+            Self::Volumes | Self::Sandbox | Self::Remains(_) => None,
         }
     }
 }
@@ -146,6 +149,11 @@ pub enum Action {
     StartSandbox {
         /// Engine id.
         id: String,
+    },
+    /// Make sure that the container could be made as it is wanted now, while what it replaces still runs.
+    PrepareContainer {
+        /// Name in the pod.
+        name: String,
     },
     /// Make sure of the image and make the container.
     CreateContainer {
@@ -189,6 +197,7 @@ impl Action {
         match self {
             Self::MountVolumes | Self::CleanUp => Key::Volumes,
             Self::CreateSandbox { .. } | Self::StartSandbox { .. } => Key::Sandbox,
+            Self::PrepareContainer { name } => Key::Successor(name.clone()),
             Self::CreateContainer { name, .. }
             | Self::StartContainer { name, .. }
             | Self::StopContainer { name, .. } => Key::Container(name.clone()),
@@ -210,10 +219,7 @@ pub enum Waiting {
         delay: Duration,
     },
     /// Something failed and is tried again later.
-    Retry {
-        /// Container name, empty for the pod, `POD` for its sandbox, an engine id for what is to be removed.
-        container: String,
-    },
+    Retry(Key),
     /// An init container has to end, or a sidecar to start, before the next may begin.
     Init {
         /// Name in the pod.
@@ -246,11 +252,11 @@ impl Plan {
     /// Adds a step unless one on the same thing is under way, already named, or has failed a moment ago.
     fn act(&mut self, input: &Input<'_>, action: Action) {
         let key = action.key();
-        if let Some(failure) = input.history.failures.get(key.slot())
+        if let Some(failure) = input.history.failures.get(&key)
             && failure.retry_at > input.now
         {
             self.wake(failure.retry_at);
-            self.waiting_on.push(Waiting::Retry { container: key.slot().to_owned() });
+            self.waiting_on.push(Waiting::Retry(key));
             return;
         }
         if !input.under_way.contains(&key) && !self.actions.iter().any(|a| a.key() == key) {
@@ -279,7 +285,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
         plan.wake(deadline);
     }
     end::drop_strangers(input, &view, &mut plan);
-    end::sweep(input, &view, &mut plan);
+    end::sweep(input, &mut plan);
     mount_volumes(input, &mut plan);
     let Some(sandbox) = sandbox::ready(input, &view, &mut plan) else { return plan };
     if !init::done(input, &view, sandbox, &mut plan) {

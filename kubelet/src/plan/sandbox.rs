@@ -1,6 +1,6 @@
 //! The sandbox comes first: made, started, and made anew when it is lost or no longer what is wanted.
 
-use super::{Action, Input, Plan, StopReason, View, end};
+use super::{Action, Input, Plan, StopReason, View, edit, end};
 use crate::observed::{Sandbox, State};
 
 /// The sandbox containers may be made in; `None` while there is none. It may still be starting.
@@ -21,6 +21,11 @@ pub(super) fn ready<'a>(input: &Input<'a>, view: &View<'_>, plan: &mut Plan) -> 
         State::Created if wanted => {
             plan.act(input, Action::StartSandbox { id: sandbox.id.clone() });
             Some(sandbox)
+        }
+        State::Running { .. }
+            if view.running().next().is_some() && !edit::all_prepared(input, view, plan) =>
+        {
+            None
         }
         State::Running { .. } | State::Created | State::Exited(_) => {
             if !stop_all(input, view, plan) {

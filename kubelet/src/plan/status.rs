@@ -152,12 +152,12 @@ fn states(
             None => (unknown_end(run, name), None),
         };
     }
-    if let Some(failure) = input.history.failures.get(name) {
+    if let Some(failure) = input.history.failures.get(&Key::Container(name.clone())) {
         return (waiting(&failure.reason, &failure.message), before());
     }
     let back_off = plan.waiting_on.iter().find_map(|waiting| match waiting {
         Waiting::BackOff { container, delay, .. } if container == name => Some(*delay),
-        Waiting::BackOff { .. } | Waiting::Retry { .. } | Waiting::Init { .. } => None,
+        Waiting::BackOff { .. } | Waiting::Retry(_) | Waiting::Init { .. } => None,
     });
     if let Some(delay) = back_off {
         let meta = &input.pod.metadata;
@@ -175,7 +175,7 @@ fn states(
         return (terminated(ended), None);
     }
     let pod_failure =
-        input.history.failures.get(observed::SANDBOX).or_else(|| input.history.failures.get(""));
+        input.history.failures.get(&Key::Sandbox).or_else(|| input.history.failures.get(&Key::Volumes));
     let message = pod_failure.map(|f| f.message.as_str()).unwrap_or_default();
     let reason = if view.initialized() || inits(input.pod).iter().any(|c| c.name == *name) {
         if inits(input.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }

@@ -132,6 +132,17 @@ impl<'a> View<'a> {
         self.observed.containers.iter().filter(|c| c.state.is_running())
     }
 
+    /// True when the pod does not name the container.
+    pub(super) fn is_stranger(&self, container: &observed::Container) -> bool {
+        let named = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
+        named.into_iter().all(|c| c.name != container.name)
+    }
+
+    /// True while a container runs that the pod does not name.
+    pub(super) fn has_strangers(&self) -> bool {
+        self.running().any(|container| self.is_stranger(container))
+    }
+
     /// True when the run was made from what is wanted now, and not before an edit revived the pod.
     pub(super) fn is_current(&self, name: &str, run: &Run<'_>) -> bool {
         let is_past = self.input.history.revived_at.is_some_and(|revived_at| {

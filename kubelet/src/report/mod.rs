@@ -4,6 +4,7 @@
 
 mod node;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -84,7 +85,7 @@ pub struct Note {
     /// Good news or not.
     pub severity: Severity,
     /// One word in CamelCase, those of the stock kubelet where it has one.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// What happened, to what, and what to do.
     pub message: String,
     /// When.
@@ -99,7 +100,7 @@ pub enum Report {
         /// The pod, without status.
         pod: Arc<Pod>,
         /// Its status.
-        status: Box<PodStatus>,
+        status: Arc<PodStatus>,
         /// When it began to be ended, and the grace it was given in seconds.
         deletion: Option<(Timestamp, i64)>,
     },
@@ -160,8 +161,15 @@ impl Outbox {
     }
 
     /// Puts in an event.
-    pub fn note(&self, about: About, severity: Severity, reason: &'static str, message: impl Into<String>) {
-        let note = Note { about, severity, reason, message: message.into(), at: Timestamp::now() };
+    pub fn note(
+        &self,
+        about: About,
+        severity: Severity,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) {
+        let note =
+            Note { about, severity, reason: reason.into(), message: message.into(), at: Timestamp::now() };
         let mut mail = self.lock();
         if mail.notes.len() == NOTES_LIMIT {
             mail.notes.pop_front();

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use k8s_openapi::api::core::v1::Pod;
+
+use crate::observed::Sandbox;
 use crate::runtime::spec::Dns;
 
 /// Facts of the node; the same for all its pods.
@@ -31,6 +34,13 @@ pub struct Facts {
     pub pids_limit: Option<i64>,
     /// Sysctls pods may set beyond the safe ones: names, or prefixes ending in `*`.
     pub allowed_unsafe_sysctls: Vec<String>,
+}
+
+impl Facts {
+    /// The pod's addresses: the node's in the host's network, else its sandbox's, none while it has none.
+    pub fn pod_ips<'a>(&'a self, pod: &Pod, sandbox: Option<&'a Sandbox>) -> &'a [IpAddr] {
+        if super::host_network(pod) { &self.host_ips } else { sandbox.map_or(&[], |sandbox| &sandbox.ips) }
+    }
 }
 
 /// Who makes cgroups, which decides how they are named.

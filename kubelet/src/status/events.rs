@@ -1,5 +1,6 @@
 //! Events as kubectl users know them: repeats are counted, floods are dammed, old ones expire.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 struct Sameness {
     about: About,
     severity: &'static str,
-    reason: &'static str,
+    reason: Cow<'static, str>,
     /// Empty for all the messages that are told as one.
     message: String,
 }
@@ -62,7 +63,7 @@ pub struct Events {
     shown: HashMap<Sameness, Shown>,
     /// Oldest sighting first; an entry whose time is not that of its event has been overtaken by a newer one.
     order: VecDeque<(Timestamp, Sameness)>,
-    similar: HashMap<(About, &'static str, &'static str), Similar>,
+    similar: HashMap<(About, &'static str, Cow<'static, str>), Similar>,
     buckets: HashMap<(String, String), Bucket>,
     last_name: i128,
 }
@@ -91,7 +92,7 @@ impl Events {
         };
         let own = self.is_told_alone(note, severity);
         let message = if own { note.message.clone() } else { String::new() };
-        let sameness = Sameness { about: note.about.clone(), severity, reason: note.reason, message };
+        let sameness = Sameness { about: note.about.clone(), severity, reason: note.reason.clone(), message };
         if !self.shown.contains_key(&sameness) {
             let name = self.new_name(&note.about.name, note.at);
             let event = Shown { name, count: 0, first: note.at, last: note.at };
@@ -153,7 +154,7 @@ impl Events {
 
     /// False once there are too many different messages for one reason: they are told as one then.
     fn is_told_alone(&mut self, note: &Note, severity: &'static str) -> bool {
-        let key = (note.about.clone(), severity, note.reason);
+        let key = (note.about.clone(), severity, note.reason.clone());
         let similar = self.similar.entry(key).or_insert(Similar { messages: Vec::new(), last: note.at });
         if is_older(similar.last, SIMILAR_WITHIN, note.at) {
             similar.messages.clear();

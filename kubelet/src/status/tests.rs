@@ -25,8 +25,8 @@ fn pod(name: &str) -> Arc<Pod> {
     Arc::new(serde_json::from_value(pod).unwrap())
 }
 
-fn status(phase: &str) -> Box<PodStatus> {
-    Box::new(serde_json::from_value(json!({"phase": phase, "startTime": "2026-01-01T00:00:00Z"})).unwrap())
+fn status(phase: &str) -> Arc<PodStatus> {
+    Arc::new(serde_json::from_value(json!({"phase": phase, "startTime": "2026-01-01T00:00:00Z"})).unwrap())
 }
 
 fn report(name: &str, phase: &str, deletion: Option<(Timestamp, i64)>) -> Mail {
@@ -95,8 +95,13 @@ fn a_pod_that_changes_its_name_is_shown_once() {
 fn events_come_and_go() {
     let board = Board::new("n1");
     let about = About::container(&pod("web-n1"), "c");
-    let note =
-        Note { about, severity: Severity::Normal, reason: "Started", message: "x".to_owned(), at: now() };
+    let note = Note {
+        about,
+        severity: Severity::Normal,
+        reason: "Started".into(),
+        message: "x".to_owned(),
+        at: now(),
+    };
     board.post(Mail { notes: [note].into(), ..Mail::default() }, now());
     assert_eq!(shown(&board, resources::EVENTS)[0]["involvedObject"]["fieldPath"], "spec.containers{c}");
     board.post(Mail::default(), "2026-01-01T01:10:01Z".parse().unwrap());

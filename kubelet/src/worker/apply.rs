@@ -117,6 +117,7 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
         }
         Action::CreateSandbox { attempt } => create::sandbox(job, *attempt).await,
         Action::StartSandbox { id } => create::start_sandbox(job, id).await,
+        Action::PrepareContainer { name } => create::prepare(job, name).await,
         Action::CreateContainer { name, attempt, back_off } => {
             create::container(job, name, *attempt, *back_off).await
         }

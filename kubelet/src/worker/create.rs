@@ -65,6 +65,17 @@ fn sandbox_fault(error: runtime::Error) -> Fault {
     }
 }
 
+/// Makes sure of the image and of everything else the container refers to, and makes nothing.
+pub(super) async fn prepare(job: &Job, name: &str) -> Result<(), Fault> {
+    let (Some(container), Some(sandbox)) = (find(&job.assignment.pod.pod, name), job.observed.sandbox())
+    else {
+        return Ok(()); // The plan was of another moment; the next one knows better.
+    };
+    let image = ensure_image(job, container).await?;
+    let attempt = job.observed.newest(name).map_or(0, |newest| newest.attempt + 1);
+    describe(job, container, sandbox, &image, attempt, Duration::ZERO).await.map(drop)
+}
+
 /// Makes sure of the image and makes the container.
 pub(super) async fn container(job: &Job, name: &str, attempt: u32, back_off: Duration) -> Result<(), Fault> {
     let tools = &job.tools;
@@ -102,7 +113,7 @@ async fn describe(
     let sources = spec::env::Sources {
         pod,
         facts: &facts,
-        pod_ips: if plan::spec(pod).host_network == Some(true) { &facts.host_ips } else { &sandbox.ips },
+        pod_ips: facts.pod_ips(pod, Some(sandbox)),
         references: &job.assignment.references,
     };
     let environment = Environment::of(&sources, container).map_err(config_fault)?;

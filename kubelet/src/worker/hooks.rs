@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use super::apply::Job;
 use super::create::find;
-use crate::plan;
 use crate::probes::handler::{self, Outcome};
 
 /// The longest a hook without a deadline may take; a postStart hook holds its container's start up.
@@ -42,11 +41,7 @@ async fn act(
     let pod = &job.assignment.pod.pod;
     let Some(container) = find(pod, name) else { return Ok(()) };
     let ports = container.ports.as_deref().unwrap_or_default();
-    let ip = if plan::spec(pod).host_network == Some(true) {
-        job.facts().host_ips.first().copied()
-    } else {
-        job.tools.observer.pod(&job.uid).sandbox().and_then(|s| s.ips.first().copied())
-    };
+    let ip = job.facts().pod_ips(pod, job.tools.observer.pod(&job.uid).sandbox()).first().copied();
     let outcome = if let Some(exec) = &hook.exec {
         let env = container.env.as_deref().unwrap_or_default();
         handler::exec(job.tools.runtime.as_ref(), id, exec, env, within).await

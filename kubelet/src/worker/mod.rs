@@ -11,6 +11,8 @@ pub mod pool;
 mod record;
 mod run;
 mod stop;
+mod tell;
+mod under_way;
 
 use std::path::PathBuf;
 use std::sync::Arc;

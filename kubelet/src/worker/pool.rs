@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::{Assignment, Tools, record, run};
+use super::record::{self, Record};
+use super::{Assignment, Tools, run};
 use crate::desired::{Admission, Node, Rejection};
 use crate::desired::{Completeness, Desired, DesiredPod, SourceKind};
 use crate::observe::Known;
@@ -28,8 +29,8 @@ pub struct Pool {
     node: Node,
     /// Why pods and edits were rejected, as it was told.
     rejected: BTreeMap<PodUid, Rejection>,
-    /// Directories that pods of an earlier kubelet left have been looked through.
-    swept: bool,
+    /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
+    left: BTreeMap<PodUid, Option<Record>>,
 }
 
 impl Pool {
@@ -42,7 +43,7 @@ impl Pool {
             admission: Admission::default(),
             node,
             rejected: BTreeMap::new(),
-            swept: false,
+            left: BTreeMap::new(),
         }
     }
 
@@ -51,7 +52,7 @@ impl Pool {
         let mut found = self.tools.observer.found();
         let mut synced = self.tools.observer.synced();
         let tools = self.tools.clone();
-        self.adopt().await;
+        self.look_back().await;
         let mut wanted = desired.borrow_and_update().clone();
         self.assign(&wanted);
         loop {
@@ -70,19 +71,19 @@ impl Pool {
                 _ = found.changed() => {}
                 _ = synced.changed() => {}
                 Some(ended) = self.tasks.join_next() => {
-                    self.take_leave(ended);
+                    self.take_leave(ended).await;
                     self.assign(&wanted);
                 }
             }
             let is_seen = *synced.borrow();
             if is_seen && wanted.completeness == Completeness::Complete {
-                self.end_orphans(&wanted).await;
+                self.end_orphans(&wanted);
             }
         }
     }
 
     /// A worker has ended: its pod is gone, or the worker broke and gets a successor.
-    fn take_leave(&mut self, ended: Result<PodUid, tokio::task::JoinError>) {
+    async fn take_leave(&mut self, ended: Result<PodUid, tokio::task::JoinError>) {
         match ended {
             Ok(uid) => {
                 self.admission.release(&uid);
@@ -90,7 +91,11 @@ impl Pool {
             }
             Err(error) => {
                 tracing::error!(%error, "the worker of a pod broke; another takes its place");
-                self.workers.retain(|_, worker| !worker.is_closed());
+                let broken = self.workers.extract_if(.., |_, worker| worker.is_closed());
+                for uid in broken.map(|(uid, _)| uid).collect::<Vec<_>>() {
+                    let record = record::load(&self.tools.root_dir, &uid).await;
+                    self.left.insert(uid, record);
+                }
             }
         }
     }
@@ -111,40 +116,46 @@ impl Pool {
         }
     }
 
-    /// Ends what is there and nobody wants: in the engine at any time, on disk once after a start.
-    async fn end_orphans(&mut self, desired: &Desired) {
-        for orphan in self.tools.observer.known() {
+    /// Ends what is there and nobody wants, in the engine or on disk.
+    fn end_orphans(&mut self, desired: &Desired) {
+        let nameless =
+            |uid: &PodUid| Known { uid: uid.clone(), namespace: String::new(), name: String::new() };
+        let on_disk = self.left.keys().map(nameless);
+        for orphan in self.tools.observer.known().into_iter().chain(on_disk.collect::<Vec<_>>()) {
             if !desired.pods.contains_key(&orphan.uid) && !self.workers.contains_key(&orphan.uid) {
-                let pod = self.remembered(&orphan).await;
-                self.spawn(ending(pod, desired.references.clone()));
-            }
-        }
-        if std::mem::replace(&mut self.swept, true) {
-            return;
-        }
-        for uid in self.on_disk() {
-            if !desired.pods.contains_key(&uid) && !self.workers.contains_key(&uid) {
-                let orphan = Known { uid, namespace: String::new(), name: String::new() };
-                let pod = self.remembered(&orphan).await;
-                self.spawn(ending(pod, desired.references.clone()));
+                self.end_orphan(orphan, desired.references.clone());
             }
         }
     }
 
-    /// Pods an earlier kubelet ran are not asked again whether they fit.
-    async fn adopt(&mut self) {
-        for uid in self.on_disk() {
-            if let Some(record) = record::load(&self.tools.root_dir, &uid).await
+    /// Ends a pod nobody wants any more, as far as it is known: from its record, else from its labels.
+    fn end_orphan(&mut self, orphan: Known, references: Arc<References>) {
+        let record = self.left.get(&orphan.uid).and_then(Option::as_ref);
+        let pod = record.map_or_else(|| Arc::new(named(&orphan)), |record| record.pod.clone());
+        let ending = record.and_then(|record| record.ending.clone()).unwrap_or_else(|| ending_of(&pod));
+        let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source: SourceKind::File });
+        self.spawn(Assignment { pod, references, ending: Some(ending) });
+    }
+
+    /// Reads what an earlier kubelet wrote down. Pods it ran are not asked again whether they fit.
+    async fn look_back(&mut self) {
+        let uids = self.tools.volumes.on_disk().unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot tell which pods left a directory");
+            Vec::new()
+        });
+        for uid in uids {
+            let record = record::load(&self.tools.root_dir, &uid).await;
+            if let Some(record) = &record
                 && record.ending.is_none()
                 && !record.history.last.is_empty()
             {
-                let is_finished = record.history.terminal.is_some();
-                let pod = DesiredPod { uid: uid.clone(), pod: record.pod, source: SourceKind::File };
+                let pod = DesiredPod { uid: uid.clone(), pod: record.pod.clone(), source: SourceKind::File };
                 self.admission.adopt(Arc::new(pod));
-                if is_finished {
+                if record.history.terminal.is_some() {
                     self.admission.finish(&uid);
                 }
             }
+            self.left.insert(uid, record);
         }
     }
 
@@ -163,7 +174,7 @@ impl Pool {
             };
             tracing::warn!(pod = %uid, reason = %rejection.reason, message, "rejected");
             let about = About::pod(&wanted.pod);
-            self.tools.outbox.note(about, Severity::Warning, rejection_event(&rejection.reason), message);
+            self.tools.outbox.note(about, Severity::Warning, rejection.reason.clone(), message);
             if !runs {
                 self.show_rejected(wanted, rejection);
             }
@@ -179,12 +190,12 @@ impl Pool {
     fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {
         let status = PodStatus {
             phase: Some("Failed".to_owned()),
-            reason: Some(rejection.reason.clone()),
+            reason: Some(rejection.reason.to_string()),
             message: Some(format!("Pod was rejected: {}", rejection.message)),
             start_time: Some(Time(Timestamp::now())),
             ..PodStatus::default()
         };
-        let report = Report::Status { pod: wanted.pod.clone(), status: Box::new(status), deletion: None };
+        let report = Report::Status { pod: wanted.pod.clone(), status: Arc::new(status), deletion: None };
         self.tools.outbox.report(wanted.uid.clone(), report);
     }
 
@@ -205,14 +216,6 @@ impl Pool {
         });
     }
 
-    /// Pods that have a directory.
-    fn on_disk(&self) -> Vec<PodUid> {
-        self.tools.volumes.on_disk().unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot tell which pods left a directory");
-            Vec::new()
-        })
-    }
-
     fn end(&mut self, uid: &PodUid) {
         let Some(worker) = self.workers.get(uid) else { return };
         worker.send_if_modified(|assignment| {
@@ -227,49 +230,24 @@ impl Pool {
     fn spawn(&mut self, assignment: Assignment) {
         let uid = assignment.pod.uid.clone();
         let (sender, receiver) = watch::channel(assignment);
+        let record = self.left.remove(&uid).flatten();
         self.workers.insert(uid, sender);
-        self.tasks.spawn(run::work(self.tools.clone(), receiver));
-    }
-
-    /// A pod nobody wants any more, as far as it is known: from its record, else from its labels.
-    async fn remembered(&self, orphan: &Known) -> DesiredPod {
-        let uid = orphan.uid.clone();
-        if let Some(record) = record::load(&self.tools.root_dir, &uid).await {
-            return DesiredPod { uid, pod: record.pod, source: SourceKind::File };
-        }
-        let metadata = ObjectMeta {
-            name: Some(orphan.name.clone()),
-            namespace: Some(orphan.namespace.clone()),
-            uid: Some(uid.as_str().to_owned()),
-            ..ObjectMeta::default()
-        };
-        let pod = Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() };
-        DesiredPod { uid, pod: Arc::new(pod), source: SourceKind::File }
+        self.tasks.spawn(run::work(self.tools.clone(), receiver, record));
     }
 }
 
-fn ending(pod: DesiredPod, references: Arc<References>) -> Assignment {
-    let ending = ending_of(&pod.pod);
-    Assignment { pod: Arc::new(pod), references, ending: Some(ending) }
+/// A pod of which nothing but its name is known.
+fn named(orphan: &Known) -> Pod {
+    let metadata = ObjectMeta {
+        name: Some(orphan.name.clone()),
+        namespace: Some(orphan.namespace.clone()),
+        uid: Some(orphan.uid.as_str().to_owned()),
+        ..ObjectMeta::default()
+    };
+    Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() }
 }
 
 fn ending_of(pod: &Pod) -> Ending {
     let grace_seconds = spec(pod).termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS);
     Ending { since: Timestamp::now(), grace_seconds }
-}
-
-/// The event's reason: those of the stock kubelet as they are, anything else in one word.
-fn rejection_event(reason: &str) -> &'static str {
-    const KNOWN: [&str; 9] = [
-        "OutOfcpu",
-        "OutOfmemory",
-        "OutOfpods",
-        "OutOfephemeral-storage",
-        "NodePorts",
-        "NodeAffinity",
-        "PodOSNotSupported",
-        "SysctlForbidden",
-        "UnsupportedField",
-    ];
-    KNOWN.into_iter().find(|known| *known == reason).unwrap_or("FailedAdmission")
 }

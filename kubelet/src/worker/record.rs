@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::observed::probes::{Kind, Verdict, Verdicts};
@@ -24,10 +24,10 @@ pub(super) struct Record {
     pub history: History,
     /// Standing verdicts of readiness and startup probes.
     pub verdicts: Vec<Stood>,
-    /// Conditions, for the times they have stood since.
-    pub conditions: Vec<PodCondition>,
-    /// Set once it is being ended: since when, with how many seconds of grace.
-    pub ending: Option<(Timestamp, i64)>,
+    /// What was last told of it.
+    pub status: Option<Arc<PodStatus>>,
+    /// Set once it is being ended.
+    pub ending: Option<Ending>,
 }
 
 /// A verdict that stood.
@@ -45,8 +45,8 @@ impl Record {
         pod: Arc<Pod>,
         history: &History,
         verdicts: &Verdicts,
-        conditions: Vec<PodCondition>,
-        ending: Option<&Ending>,
+        status: Option<Arc<PodStatus>>,
+        ending: Option<Ending>,
     ) -> Self {
         let stood = verdicts.iter().filter(|(_, kind, _)| *kind != Kind::Liveness);
         Self {
@@ -60,8 +60,8 @@ impl Record {
                     since: verdict.since,
                 })
                 .collect(),
-            conditions,
-            ending: ending.map(|e| (e.since, e.grace_seconds)),
+            status,
+            ending,
         }
     }
 

@@ -1,22 +1,21 @@
 //! The loop of one pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{Notify, watch};
-use tokio::task::{AbortHandle, JoinSet};
 
-use super::apply::{self, Fault, Job};
+use super::apply::{Fault, Job};
 use super::record::{self, Record};
+use super::tell::Told;
+use super::under_way::{Done, UnderWay};
 use super::{Assignment, Tools, hashes};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, PodUid, State, Timestamp};
-use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Waiting};
+use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan};
 use crate::probes::{Prober, Target};
-use crate::report::{About, Report, Severity};
 use crate::spec;
 
 /// The first wait after a failure, doubled up to [`Fault::longest_wait`].
@@ -25,140 +24,112 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// How long the engine may take to answer after a start before a pod says that it does not.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// Works on one pod until nothing of it is left.
-pub(super) async fn work(tools: Arc<Tools>, assigned: watch::Receiver<Assignment>) -> PodUid {
-    let uid = assigned.borrow().pod.uid.clone();
-    let mut worker = Worker::new(tools, uid.clone(), assigned).await;
+/// Works on one pod until nothing of it is left, from what an earlier worker wrote down of it.
+pub(super) async fn work(
+    tools: Arc<Tools>,
+    assigned: watch::Receiver<Assignment>,
+    record: Option<Record>,
+) -> PodUid {
+    let mut worker = Worker::new(tools, assigned, record);
     worker.until_seen().await;
     while worker.step().await {}
-    uid
+    worker.uid
 }
 
-/// An action under way.
-struct Begun {
-    task: AbortHandle,
-    /// It makes or starts something, for what was wanted with this hash.
-    beginning: Option<String>,
-}
-
-/// How an action ended.
-type Done = (Key, Action, Result<(), Fault>);
-
-struct Worker {
-    tools: Arc<Tools>,
-    uid: PodUid,
+/// One pod's worker.
+pub(super) struct Worker {
+    pub tools: Arc<Tools>,
+    pub uid: PodUid,
+    pub assignment: Assignment,
+    pub history: History,
+    pub told: Told,
     assigned: watch::Receiver<Assignment>,
-    assignment: Assignment,
     observed: watch::Receiver<Arc<observed::Pod>>,
     hashes: Arc<Hashes>,
     needs_address: BTreeSet<String>,
-    history: History,
     prober: Prober,
     probed: Arc<Notify>,
-    under_way: BTreeSet<Key>,
-    tasks: JoinSet<Done>,
-    handles: BTreeMap<Key, Begun>,
-    status: Option<PodStatus>,
-    /// Conditions as they stood, those of an earlier kubelet at first.
-    conditions: Vec<PodCondition>,
-    /// What was reported last beside the status: the pod, and whether it was ending.
-    reported: Option<(Arc<Pod>, bool)>,
+    under_way: UnderWay,
     saved: Option<Record>,
-    /// Back-offs already told as events: container and attempt.
-    told: BTreeMap<String, u32>,
 }
 
 impl Worker {
-    async fn new(tools: Arc<Tools>, uid: PodUid, mut assigned: watch::Receiver<Assignment>) -> Self {
+    fn new(tools: Arc<Tools>, mut assigned: watch::Receiver<Assignment>, saved: Option<Record>) -> Self {
         let assignment = assigned.borrow_and_update().clone();
         let probed = Arc::new(Notify::new());
         let mut prober = Prober::new(tools.runtime.clone(), tools.outbox.clone(), probed.clone());
-        let saved = record::load(&tools.root_dir, &uid).await;
+        let uid = assignment.pod.uid.clone();
         if let Some(saved) = &saved {
             prober.restore(saved.verdicts());
         }
         let observed = tools.observer.subscribe(&uid);
-        let conditions = saved.as_ref().map(|s| s.conditions.clone()).unwrap_or_default();
         let mut worker = Self {
             tools,
             uid,
+            assignment,
+            history: saved.as_ref().map(|s| s.history.clone()).unwrap_or_default(),
+            told: Told::before(saved.as_ref().and_then(|s| s.status.clone())),
             assigned,
+            observed,
             hashes: Arc::default(),
             needs_address: BTreeSet::new(),
-            assignment,
-            observed,
-            history: saved.as_ref().map(|s| s.history.clone()).unwrap_or_default(),
             prober,
             probed,
-            under_way: BTreeSet::new(),
-            tasks: JoinSet::new(),
-            handles: BTreeMap::new(),
-            status: None,
-            conditions,
-            reported: None,
+            under_way: UnderWay::default(),
             saved,
-            told: BTreeMap::new(),
         };
         worker.take_on();
         worker
     }
 
-    /// Waits until the engine has been seen whole; says meanwhile that nothing is known.
+    /// The pod as it is wanted, or as it was last wanted.
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.assignment.pod.pod
+    }
+
+    /// Waits until everything there is of the pod has been seen; says meanwhile that it has not, beside what was known.
     async fn until_seen(&mut self) {
-        let mut synced = self.tools.observer.synced();
-        if *synced.borrow_and_update() {
-            return;
-        }
-        let is_quick = tokio::time::timeout(SILENCE, synced.wait_for(|synced| *synced)).await.is_ok();
-        if is_quick {
-            return;
-        }
-        let status = PodStatus {
-            phase: Some("Unknown".to_owned()),
-            reason: Some("EngineUnreachable".to_owned()),
-            message: Some("the container engine has not answered since the kubelet started".to_owned()),
-            conditions: Some(self.conditions.clone()),
-            start_time: self.history.started_at.map(Time),
-            ..PodStatus::default()
+        let (mut synced, mut observed) = (self.tools.observer.synced(), self.observed.clone());
+        let is_listed = synced.clone();
+        let mut seen = std::pin::pin!(async {
+            synced.wait_for(|synced| *synced).await.is_ok()
+                && observed.wait_for(|pod| pod.unseen.is_empty()).await.is_ok()
+        });
+        let is_seen = match tokio::time::timeout(SILENCE, &mut seen).await {
+            Ok(is_seen) => is_seen,
+            Err(_) => {
+                self.tell_silence(if *is_listed.borrow() {
+                    "the container engine does not answer for a container of this pod"
+                } else {
+                    "the container engine has not answered since the kubelet started"
+                });
+                seen.await
+            }
         };
-        let report =
-            Report::Status { pod: self.assignment.pod.pod.clone(), status: Box::new(status), deletion: None };
-        self.tools.outbox.report(self.uid.clone(), report);
-        if synced.wait_for(|synced| *synced).await.is_err() {
+        if !is_seen {
             std::future::pending::<()>().await; // The observer is gone: the kubelet is stopping.
         }
     }
 
     /// Derives what follows from the assignment alone.
     fn take_on(&mut self) {
-        let pod = &self.assignment.pod.pod;
-        self.hashes = Arc::new(hashes::of(pod));
-        let containers = plan::spec(pod).containers.iter().chain(plan::inits(pod));
-        let needing = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone());
-        self.needs_address = needing.collect();
+        let pod = self.pod().clone();
+        self.hashes = Arc::new(hashes::of(&pod));
+        let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
+        self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
         self.history.revive(&self.hashes.all(), Timestamp::now());
         self.history.failures.clear();
         // Also when they are there: an edit may have added one, and what they are filled from may have changed.
         self.history.volumes_mounted = false;
-        self.abandon_beginnings();
-    }
-
-    /// Cuts off what is being begun and no longer wanted, or wanted otherwise: a pull that hangs holds up no edit.
-    fn abandon_beginnings(&self) {
         let is_ending = self.assignment.ending.is_some();
-        for (key, begun) in &self.handles {
-            let Some(hash) = &begun.beginning else { continue };
-            if is_ending || self.hash_of(key) != Some(hash) {
-                begun.task.abort();
-            }
-        }
+        self.under_way.abandon(|key, hash| !is_ending && self.hash_of(key) == Some(hash));
     }
 
     /// The hash of what is wanted now.
     fn hash_of(&self, key: &Key) -> Option<&String> {
         match key {
             Key::Sandbox => Some(&self.hashes.sandbox),
-            Key::Container(name) => self.hashes.containers.get(name),
+            Key::Container(name) | Key::Successor(name) => self.hashes.containers.get(name),
             Key::Volumes | Key::Remains(_) => None,
         }
     }
@@ -166,48 +137,50 @@ impl Worker {
     /// Once around; false when nothing of the pod is left.
     async fn step(&mut self) -> bool {
         let observed = self.observed.borrow_and_update().clone();
-        self.history.remember(&observed, Timestamp::now());
+        let now = Timestamp::now();
+        self.history.remember(&observed, now);
         self.sync_probes(&observed);
         let verdicts = self.prober.verdicts();
-        let now = Timestamp::now();
-        let plan = self.plan(&observed, &verdicts, now);
+        let plan = plan::plan(&self.input(&observed, &verdicts, now));
         if plan.gone {
-            self.tools.outbox.report(self.uid.clone(), Report::Gone);
+            self.tools.outbox.report(self.uid.clone(), crate::report::Report::Gone);
             return false;
         }
         self.remember_plan(&plan);
-        let wake_at = plan.wake_at;
-        if self.has_decided() {
+        if self.has_decided(&observed) {
             self.save(&verdicts).await;
         }
         self.begin(&plan, &observed);
-        self.tell(&plan, &observed, &verdicts, now);
+        if observed.unseen.is_empty() {
+            self.tell(&plan, &observed, &verdicts, now);
+        }
         // Not while a pod is being ended: its directory may be on the way out at this moment.
         let is_first = self.saved.is_none() && self.assignment.ending.is_none();
         if self.under_way.is_empty() || is_first {
             self.save(&verdicts).await;
         }
-        self.wait(wake_at).await;
+        self.wait(plan.wake_at).await;
         true
     }
 
-    fn input<'a>(&'a self, observed: &'a observed::Pod, verdicts: &'a Verdicts, now: Timestamp) -> Input<'a> {
+    pub fn input<'a>(
+        &'a self,
+        observed: &'a observed::Pod,
+        verdicts: &'a Verdicts,
+        now: Timestamp,
+    ) -> Input<'a> {
         Input {
-            pod: &self.assignment.pod.pod,
+            pod: self.pod(),
             hashes: &self.hashes,
             ending: self.assignment.ending.as_ref(),
             observed,
             verdicts,
             history: &self.history,
             needs_address: &self.needs_address,
-            under_way: &self.under_way,
+            under_way: self.under_way.keys(),
             back_off: self.tools.back_off,
             now,
         }
-    }
-
-    fn plan(&self, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) -> Plan {
-        plan::plan(&self.input(observed, verdicts, now))
     }
 
     fn remember_plan(&mut self, plan: &Plan) {
@@ -221,25 +194,20 @@ impl Worker {
     }
 
     fn sync_probes(&mut self, observed: &observed::Pod) {
-        let pod = &self.assignment.pod.pod;
-        let is_host = plan::spec(pod).host_network == Some(true);
-        let ip = if is_host {
-            self.tools.facts.borrow().host_ips.first().copied()
-        } else {
-            observed.sandbox().and_then(|s| s.ips.first().copied())
-        };
         let mut targets = Vec::new();
         if self.assignment.ending.is_none() && self.history.terminal.is_none() {
+            let facts = self.tools.facts.borrow().clone();
+            let ip = facts.pod_ips(self.pod(), observed.sandbox()).first().copied();
             for container in &observed.containers {
                 let State::Running { started_at, .. } = container.state else { continue };
-                if self.under_way.contains(&Key::Container(container.name.clone())) {
+                if self.under_way.keys().contains(&Key::Container(container.name.clone())) {
                     continue;
                 }
                 targets.push(Target {
                     container_id: container.id.clone(),
                     name: container.name.clone(),
                     started_at,
-                    pod: pod.clone(),
+                    pod: self.pod().clone(),
                     ip,
                 });
             }
@@ -250,8 +218,6 @@ impl Worker {
     /// Begins what the plan names.
     fn begin(&mut self, plan: &Plan, observed: &Arc<observed::Pod>) {
         for action in &plan.actions {
-            let key = action.key();
-            self.under_way.insert(key.clone());
             let job = Job {
                 tools: self.tools.clone(),
                 uid: self.uid.clone(),
@@ -259,79 +225,38 @@ impl Worker {
                 hashes: self.hashes.clone(),
                 observed: observed.clone(),
             };
-            let action = action.clone();
-            let task_key = key.clone();
-            let begins = matches!(
-                action,
-                Action::CreateSandbox { .. }
-                    | Action::StartSandbox { .. }
-                    | Action::CreateContainer { .. }
-                    | Action::StartContainer { .. }
-            );
-            let task = self.tasks.spawn(async move {
-                let result = apply::apply(&job, &action).await;
-                (task_key, action, result)
-            });
-            let beginning = begins.then(|| self.hash_of(&key).cloned()).flatten();
-            self.handles.insert(key, Begun { task, beginning });
+            let hash = self.hash_of(&action.key()).cloned();
+            self.under_way.begin(job, action.clone(), hash);
         }
     }
 
-    /// Publishes the status when it has changed, and events for new back-offs.
-    fn tell(&mut self, plan: &Plan, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) {
-        let facts = self.tools.facts.borrow().clone();
-        let input = self.input(observed, verdicts, now);
-        let status = plan::status(&input, plan, &self.conditions, &facts.host_ips);
-        let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));
-        let pod = self.assignment.pod.pod.clone();
-        let is_same = self
-            .reported
-            .as_ref()
-            .is_some_and(|(before, ended)| Arc::ptr_eq(before, &pod) && *ended == deletion.is_some());
-        if !is_same || self.status.as_ref() != Some(&status) {
-            self.reported = Some((pod.clone(), deletion.is_some()));
-            let report = Report::Status { pod, status: Box::new(status.clone()), deletion };
-            self.tools.outbox.report(self.uid.clone(), report);
-            self.conditions = status.conditions.clone().unwrap_or_default();
-            self.status = Some(status);
+    /// True when something has been decided that the next kubelet cannot find out by itself and that is not written
+    /// down yet: the pod has come to its end, has begun anew, or is to be ended.
+    fn has_decided(&self, observed: &observed::Pod) -> bool {
+        let saved = self.saved.as_ref();
+        if let Some(ending) = &self.assignment.ending {
+            return !observed.is_gone() && saved.is_none_or(|saved| saved.ending.as_ref() != Some(ending));
         }
-        for waiting in &plan.waiting_on {
-            let Waiting::BackOff { container, attempt, delay } = waiting else { continue };
-            if self.told.insert(container.clone(), *attempt) != Some(*attempt) {
-                let message = format!(
-                    "Back-off restarting failed container {container} in pod {}: next start in {} s",
-                    self.assignment.pod.pod.metadata.name.as_deref().unwrap_or_default(),
-                    delay.as_secs()
-                );
-                let about = About::container(&self.assignment.pod.pod, container);
-                self.tools.outbox.note(about, Severity::Warning, "BackOff", message);
-            }
-        }
-    }
-
-    /// True when the pod has come to its end or begun anew and that is not written down yet: the next kubelet cannot
-    /// find it out, and would run again what has been done.
-    fn has_decided(&self) -> bool {
-        let saved = self.saved.as_ref().map(|saved| (&saved.history.terminal, saved.history.revived_at));
-        let is_news = saved.unwrap_or((&None, None)) != (&self.history.terminal, self.history.revived_at);
-        is_news && self.assignment.ending.is_none()
+        let decided = |history: &History| (history.terminal.clone(), history.revived_at);
+        saved.map(|saved| decided(&saved.history)).unwrap_or_default() != decided(&self.history)
     }
 
     async fn save(&mut self, verdicts: &Verdicts) {
         if self.history.cleaned_up {
             return;
         }
-        let ending = self.assignment.ending.as_ref();
-        let pod = self.assignment.pod.pod.clone();
-        let record = Record::new(pod, &self.history, verdicts, self.conditions.clone(), ending);
+        let ending = self.assignment.ending.clone();
+        let record =
+            Record::new(self.pod().clone(), &self.history, verdicts, self.told.status.clone(), ending);
         if self.saved.as_ref() == Some(&record) {
             return;
         }
         match record::save(&self.tools.root_dir, &self.uid, &record).await {
-            Ok(()) => self.saved = Some(record),
-            Err(error) => {
-                tracing::warn!(pod = %self.uid, %error, "cannot write the record of a pod; a restarted kubelet will know less of it");
+            Ok(()) => {
+                self.saved = Some(record);
+                self.told.unsaved = None;
             }
+            Err(error) => self.tell_unsaved(&error),
         }
     }
 
@@ -350,43 +275,26 @@ impl Worker {
                 if changed.is_err() {
                     std::future::pending::<()>().await; // The pool is gone: the kubelet is stopping.
                 }
-                self.reassign();
+                self.assignment = self.assigned.borrow_and_update().clone();
+                self.take_on();
             }
             _ = self.observed.changed() => {}
-            Some(done) = self.tasks.join_next_with_id() => self.finish(done),
+            Some(done) = self.under_way.next() => self.finish(done),
             () = self.probed.notified() => {}
             () = alarm => {}
         }
     }
 
-    fn reassign(&mut self) {
-        let assignment = self.assigned.borrow_and_update().clone();
-        self.assignment = assignment;
-        self.take_on();
-    }
-
-    fn finish(&mut self, done: Result<(tokio::task::Id, Done), tokio::task::JoinError>) {
-        let (key, action, result) = match done {
-            Ok((_, done)) => done,
-            Err(error) => {
-                let id = error.id();
-                if let Some(key) =
-                    self.handles.iter().find(|(_, begun)| begun.task.id() == id).map(|(k, _)| k.clone())
-                {
-                    self.handles.remove(&key);
-                    self.under_way.remove(&key);
-                }
-                return;
-            }
-        };
-        self.handles.remove(&key);
-        self.under_way.remove(&key);
-        match result {
+    fn finish(&mut self, done: Done) {
+        match done.result {
             Ok(()) => {
-                self.history.failures.remove(key.slot());
-                match action {
+                self.history.failures.remove(&done.key);
+                match done.action {
                     Action::MountVolumes => self.history.volumes_mounted = true,
                     Action::CleanUp => self.history.cleaned_up = true,
+                    Action::PrepareContainer { name } => {
+                        self.history.prepared.extend(done.hash.map(|hash| (name, hash)));
+                    }
                     Action::CreateSandbox { .. }
                     | Action::StartSandbox { .. }
                     | Action::CreateContainer { .. }
@@ -395,27 +303,21 @@ impl Worker {
                     | Action::Remove { .. } => {}
                 }
             }
-            Err(fault) => self.fail(key.slot(), &fault),
+            Err(fault) => self.fail(done.key, &fault),
         }
     }
 
     /// Notes a failure and when to try again, each time twice as long after.
-    fn fail(&mut self, slot: &str, fault: &Fault) {
-        let before = self.history.failures.get(slot);
+    fn fail(&mut self, key: Key, fault: &Fault) {
+        let before = self.history.failures.get(&key);
         let delay =
             before.map_or(FIRST_RETRY.max(fault.first_wait), |f| (f.delay * 2).min(fault.longest_wait));
-        let is_news = before.is_none_or(|f| f.message != fault.message);
-        if is_news || fault.repeats {
-            let about = if plan::spec(&self.assignment.pod.pod).containers.iter().any(|c| c.name == slot) {
-                About::container(&self.assignment.pod.pod, slot)
-            } else {
-                About::pod(&self.assignment.pod.pod)
-            };
-            self.tools.outbox.note(about, Severity::Warning, fault.event, fault.message.clone());
+        if fault.repeats || before.is_none_or(|f| f.message != fault.message) {
+            self.tell_fault(&key, fault);
         }
         let retry_at = Timestamp::now().checked_add(delay).unwrap_or(Timestamp::MAX);
         let failure =
             Failure { reason: fault.reason.to_owned(), message: fault.message.clone(), retry_at, delay };
-        self.history.failures.insert(slot.to_owned(), failure);
+        self.history.failures.insert(key, failure);
     }
 }

@@ -5,6 +5,7 @@ mod demand;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -36,7 +37,7 @@ pub struct Node {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// One word in CamelCase, those of the stock kubelet where it has one.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// What does not fit.
     pub message: String,
     /// The field that asks for it.
@@ -173,7 +174,7 @@ impl Admission {
         {
             let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
             return Some(Rejection {
-                reason: "NodeAffinity".to_owned(),
+                reason: "NodeAffinity".into(),
                 message: message.to_owned(),
                 path: "spec.affinity".to_owned(),
             });
@@ -187,7 +188,7 @@ impl Admission {
             metadata.namespace.as_deref().unwrap_or_default(),
             metadata.name.as_deref().unwrap_or_default(),
         );
-        Some(Rejection { reason: "NodePorts".to_owned(), message, path: port.path.clone() })
+        Some(Rejection { reason: "NodePorts".into(), message, path: port.path.clone() })
     }
 }
 
@@ -197,7 +198,7 @@ fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
     if let Some(first) = refusals.first() {
         let all: Vec<String> = refusals.iter().map(ToString::to_string).collect();
         return Some(Rejection {
-            reason: UNSUPPORTED.to_owned(),
+            reason: UNSUPPORTED.into(),
             message: all.join("; "),
             path: first.path.clone(),
         });
@@ -209,11 +210,11 @@ fn refused(pod: &Pod, node: &Node) -> Option<Rejection> {
             os.name
         );
         let path = "spec.os.name".to_owned();
-        return Some(Rejection { reason: "PodOSNotSupported".to_owned(), message, path });
+        return Some(Rejection { reason: "PodOSNotSupported".into(), message, path });
     }
     let forbidden = spec::forbidden_sysctl(pod, &node.facts)?;
     Some(Rejection {
-        reason: forbidden.reason.to_owned(),
+        reason: forbidden.reason.into(),
         message: forbidden.message,
         path: "spec.securityContext.sysctls".to_owned(),
     })
@@ -227,7 +228,7 @@ fn out_of(
     capacity: impl std::fmt::Display,
 ) -> Rejection {
     Rejection {
-        reason: format!("OutOf{what}"),
+        reason: format!("OutOf{what}").into(),
         path: "spec.containers".to_owned(),
         message: format!(
             "Node didn't have enough resource: {what}, requested: {requested}, used: {used}, capacity: {capacity}"

@@ -35,10 +35,15 @@ impl World {
         Self { fake, bench, observer: Observer::new(runtime) }
     }
 
-    /// Begins to observe and waits for the first whole picture.
+    /// Begins to observe and waits for the first picture, whole but for looks that hang.
     async fn observe(&self) {
         tokio::spawn(self.observer.clone().run());
         within(self.observer.synced(), |synced| *synced).await;
+        for known in self.observer.known() {
+            let mut pod = self.observer.subscribe(&known.uid);
+            let seen = pod.wait_for(|pod| pod.unseen.is_empty());
+            let _ = tokio::time::timeout(Duration::from_millis(50), seen).await;
+        }
     }
 
     async fn until(&self, pod: &str, holds: impl FnMut(&Arc<Pod>) -> bool) {

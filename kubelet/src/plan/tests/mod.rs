@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Action, BackOff, Ending, Hashes, History, Input, Key, Plan, plan};
+use super::{Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, plan};
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
 
@@ -116,6 +116,24 @@ impl Moment {
         self
     }
 
+    /// Everything could be made as it is wanted now.
+    fn prepared(mut self) -> Self {
+        self.history.prepared = hashes(&self.pod).containers;
+        self
+    }
+
+    /// That has failed and is tried again at that second.
+    fn failed(mut self, key: Key, retry_at: i64) -> Self {
+        let failure = Failure {
+            reason: "ImagePullBackOff".to_owned(),
+            message: "why".to_owned(),
+            retry_at: at(retry_at),
+            delay: Duration::from_secs(10),
+        };
+        self.history.failures.insert(key, failure);
+        self
+    }
+
     fn busy(mut self, key: Key) -> Self {
         self.under_way.insert(key);
         self
@@ -171,6 +189,7 @@ fn brief(action: &Action) -> String {
         Action::MountVolumes => "mount".to_owned(),
         Action::CreateSandbox { attempt } => format!("create sandbox {attempt}"),
         Action::StartSandbox { id } => format!("start sandbox {id}"),
+        Action::PrepareContainer { name } => format!("prepare {name}"),
         Action::CreateContainer { name, attempt, back_off } => {
             format!("create {name} {attempt} ({}s)", back_off.as_secs())
         }

@@ -5,25 +5,17 @@
 
 use super::*;
 
-/// A generator of chance that repeats itself from its seed (splitmix64).
-pub struct Chance(u64);
+/// Chance that repeats itself from its seed.
+pub struct Chance(fastrand::Rng);
 
 impl Chance {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        Self(fastrand::Rng::with_seed(seed))
     }
 
     /// A number below `limit`.
     pub fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(self.next() % u64::try_from(limit.max(1)).unwrap()).unwrap()
+        self.0.usize(..limit.max(1))
     }
 
     /// True once in so many times.
@@ -101,6 +93,7 @@ impl World {
         history.failures.clear();
         history.volumes_mounted = false;
         history.cleaned_up = false;
+        history.prepared.clear();
         self.saved = (history, self.ending.clone());
     }
 
@@ -147,16 +140,15 @@ impl World {
         };
         let Some(succeeded) = done else { return };
         self.tasks.remove(index);
-        let slot = match task.action.key() {
-            Key::Volumes => String::new(),
-            Key::Sandbox => observed::SANDBOX.to_owned(),
-            Key::Container(name) => name,
-            Key::Remains(id) => id,
-        };
+        let key = task.action.key();
         if succeeded {
-            self.history.failures.remove(&slot);
+            self.history.failures.remove(&key);
             match task.action {
                 Action::MountVolumes => self.history.volumes_mounted = true,
+                Action::PrepareContainer { name } => {
+                    let hash = task.hashes.containers.get(&name).cloned().unwrap_or_default();
+                    self.history.prepared.insert(name, hash);
+                }
                 Action::CleanUp => {
                     self.history.cleaned_up = true;
                     self.saved = (History::default(), self.ending.clone());
@@ -170,7 +162,7 @@ impl World {
                 retry_at: at(self.now + 2),
                 delay: Duration::from_secs(2),
             };
-            self.history.failures.insert(slot, failure);
+            self.history.failures.insert(key, failure);
         }
     }
 
@@ -179,7 +171,7 @@ impl World {
         self.tasks[index].step += 1;
         let now = at(self.now);
         match (&task.action, task.step) {
-            (Action::MountVolumes | Action::CleanUp, _) => Some(!fails),
+            (Action::MountVolumes | Action::CleanUp | Action::PrepareContainer { .. }, _) => Some(!fails),
             // Every action first does its work, then hears of it: a crash may come between.
             (_, 0) if fails => Some(false),
             (Action::CreateSandbox { attempt }, 0) => {

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::model::{Chance, World};
 use super::*;
-use crate::plan::{inits, is_sidecar, spec, status};
+use crate::plan::{StopReason, inits, is_sidecar, spec, status};
 
 /// Seeds of an ordinary test run; a full run is `make simulate`.
 const SEEDS: u64 = 3_000;
@@ -303,7 +303,7 @@ impl Run {
     fn is_justified(&self, input: &Input<'_>, plan: &Plan, action: &Action) -> Result<(), String> {
         let observed = input.observed;
         match action {
-            Action::StopContainer { name, id, grace, .. } => {
+            Action::StopContainer { name, id, grace, reason } => {
                 let container = observed.containers.iter().find(|c| c.id == *id).unwrap();
                 let sandbox_ok = observed.sandbox().is_some_and(|s| {
                     s.state.is_running() && s.hash == input.hashes.sandbox && s.id == container.sandbox_id
@@ -314,6 +314,15 @@ impl Run {
                     || input.verdicts.get(id, Kind::Liveness).is_some_and(|v| !v.success)
                     || !sandbox_ok
                     || observed.newest(name).is_some_and(|newest| newest.id != *id);
+                let is_edit =
+                    matches!(reason, StopReason::Changed | StopReason::Dropped | StopReason::SandboxLost)
+                        && observed
+                            .sandbox()
+                            .is_some_and(|s| s.state.is_running() && s.id == container.sandbox_id)
+                        && observed.newest(name).is_some_and(|newest| newest.id == *id);
+                if is_edit && !self.is_prepared(input, (*reason == StopReason::Changed).then_some(name)) {
+                    return Err(format!("{id} is stopped for an edit that may be broken"));
+                }
                 if !cause {
                     return Err(format!("{id} is stopped without a cause"));
                 }
@@ -351,11 +360,23 @@ impl Run {
                 }
             }
             Action::MountVolumes
+            | Action::PrepareContainer { .. }
             | Action::CreateSandbox { .. }
             | Action::StartSandbox { .. }
             | Action::CleanUp => {}
         }
         Ok(())
+    }
+
+    /// That container, or each that is not there as it is wanted, could be made.
+    fn is_prepared(&self, input: &Input<'_>, only: Option<&String>) -> bool {
+        input.hashes.containers.iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).all(
+            |(name, hash)| {
+                let is_there = input.observed.newest(name).is_some_and(|c| c.hash == *hash)
+                    || input.history.last.get(name).is_some_and(|last| last.hash == *hash);
+                is_there || input.history.prepared.get(name) == Some(hash)
+            },
+        )
     }
 
     fn init_came_first(&self, input: &Input<'_>) -> Result<(), String> {

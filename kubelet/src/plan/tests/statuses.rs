@@ -105,14 +105,6 @@ fn init_containers_hold_back() {
 
 #[test]
 fn failures_are_named() {
-    let failed = Moment::of(WEB).up().tune(|m| {
-        let failure = super::super::Failure {
-            reason: "ImagePullBackOff".to_owned(),
-            message: "no such image".to_owned(),
-            retry_at: at(110),
-            delay: Duration::from_secs(10),
-        };
-        m.history.failures.insert("web".to_owned(), failure);
-    });
+    let failed = Moment::of(WEB).up().failed(Key::Container("web".to_owned()), 110);
     check(failed, "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
 }

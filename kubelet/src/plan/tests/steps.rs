@@ -134,7 +134,7 @@ fn an_edit_restarts_only_what_it_must() {
         .with("web", 0, running(2))
         .with("other", 0, running(2))
         .tune(|m| m.pod = pod(&spec("b")));
-    check(edited, "stop web0 30s Changed");
+    check(edited.prepared(), "stop web0 30s Changed");
     let stopped = Moment::of(&spec("a"))
         .up()
         .with("web", 0, exited(137, 99))
@@ -143,13 +143,46 @@ fn an_edit_restarts_only_what_it_must() {
     check(stopped, "create web 1 (0s)");
     let dropped = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, running(2));
     check(dropped.tune(|m| m.pod = pod(WEB)), "stop other0 30s Dropped");
+    let replaced = || {
+        let web = Moment::of(WEB).up().with("web", 0, running(2));
+        web.tune(|m| m.pod = pod("containers: [{name: shop, image: a}]"))
+    };
+    check(replaced(), "prepare shop");
+    check(replaced().prepared(), "stop web0 30s Dropped");
+    check(
+        replaced().tune(|m| m.observed.containers[0].state = exited(0, 90)),
+        "remove web0, create shop 0 (0s)",
+    );
     let dead = Moment::of(&spec("a")).up().with("web", 0, running(2)).with("other", 0, exited(0, 9));
     check(dead.tune(|m| m.pod = pod(WEB)), "remove other0");
     // What cannot change while the sandbox lives takes the whole pod.
     let renamed = Moment::of(WEB).up().with("web", 0, running(2));
-    check(renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))), "stop web0 30s SandboxLost");
+    check(
+        renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))).prepared(),
+        "stop web0 30s SandboxLost",
+    );
     let renamed = Moment::of(WEB).up().with("web", 0, exited(0, 99));
     check(renamed.tune(|m| m.pod = pod(&format!("hostname: new\n{WEB}"))), "remove sb");
+}
+
+#[test]
+fn an_edit_that_cannot_be_made_stops_nothing() {
+    let edited = |spec: &str| {
+        Moment::of(WEB).up().with("web", 0, running(2)).tune(|m| m.pod = pod(&WEB.replace(WEB, spec)))
+    };
+    let image = || edited("containers: [{name: web, image: b}]");
+    check(image(), "prepare web");
+    check(image().tune(|m| m.history.volumes_mounted = false), "mount");
+    check(image().busy(Key::Successor("web".to_owned())), "");
+    let failed = || image().failed(Key::Successor("web".to_owned()), 105);
+    check(failed(), "");
+    assert_eq!(failed().plan().wake_at, Some(at(105)));
+    // What ends by itself or is ill is made as it is wanted now, if it can be.
+    check(failed().verdict("web0", Kind::Liveness, false), "stop web0 30s Unhealthy");
+    check(failed().tune(|m| m.observed.containers[0].state = exited(1, 90)), "create web 1 (0s)");
+    let sandbox = || edited("hostname: new\ncontainers: [{name: web, image: a}]");
+    check(sandbox(), "prepare web");
+    check(sandbox().failed(Key::Successor("web".to_owned()), 105), "");
 }
 
 #[test]
@@ -203,20 +236,10 @@ fn keeps_one_dead_container_a_name() {
 
 #[test]
 fn failures_wait_and_are_tried_again() {
-    let failed = |retry_at| {
-        Moment::of(WEB).up().tune(|m| {
-            let failure = super::super::Failure {
-                reason: "ImagePullBackOff".to_owned(),
-                message: String::new(),
-                retry_at,
-                delay: Duration::from_secs(10),
-            };
-            m.history.failures.insert("web".to_owned(), failure);
-        })
-    };
-    check(failed(at(105)), "");
-    assert_eq!(failed(at(105)).plan().wake_at, Some(at(105)));
-    check(failed(at(100)), "create web 0 (0s)");
+    let failed = |retry_at| Moment::of(WEB).up().failed(Key::Container("web".to_owned()), retry_at);
+    check(failed(105), "");
+    assert_eq!(failed(105).plan().wake_at, Some(at(105)));
+    check(failed(100), "create web 0 (0s)");
 }
 
 #[test]
@@ -238,29 +261,21 @@ fn container_rules_come_before_its_policy() {
 
 #[test]
 fn nothing_is_tried_again_at_once() {
-    let failed = |slot: &str, moment: Moment| {
-        moment.tune(|m| {
-            let failure = super::super::Failure {
-                reason: "ContainerCreating".to_owned(),
-                message: String::new(),
-                retry_at: at(105),
-                delay: Duration::from_secs(5),
-            };
-            m.history.failures.insert(slot.to_owned(), failure);
-        })
-    };
-    check(failed("POD", Moment::of(WEB)), "");
-    check(failed("POD", Moment::of(WEB).sandbox(State::Created)), "create web 0 (0s)");
-    check(failed("", Moment::of(WEB).tune(|m| m.history.volumes_mounted = false)), "create sandbox 0");
+    check(Moment::of(WEB).failed(Key::Sandbox, 105), "");
+    check(Moment::of(WEB).sandbox(State::Created).failed(Key::Sandbox, 105), "create web 0 (0s)");
+    let unmounted = Moment::of(WEB).tune(|m| m.history.volumes_mounted = false);
+    check(unmounted.failed(Key::Volumes, 105), "create sandbox 0");
     // Neither stopping nor removing: an engine that is away is not asked a thousand times a second.
     let edited = || {
         Moment::of(WEB)
             .up()
             .with("web", 0, running(2))
             .tune(|m| m.pod = pod(&WEB.replace("image: a", "image: b")))
+            .prepared()
     };
     check(edited(), "stop web0 30s Changed");
-    check(failed("web", edited()), "");
-    assert_eq!(failed("web", edited()).plan().wake_at, Some(at(105)));
-    check(failed("sb", Moment::of(WEB).sandbox(exited(1, 2))), "");
+    let failed = || edited().failed(Key::Container("web".to_owned()), 105);
+    check(failed(), "");
+    assert_eq!(failed().plan().wake_at, Some(at(105)));
+    check(Moment::of(WEB).sandbox(exited(1, 2)).failed(Key::Remains("sb".to_owned()), 105), "");
 }

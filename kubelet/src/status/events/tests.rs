@@ -23,7 +23,7 @@ fn note(object: &str, message: &str, second: i64) -> Note {
     Note {
         about,
         severity: Severity::Warning,
-        reason: "BackOff",
+        reason: "BackOff".into(),
         message: message.to_owned(),
         at: at(second),
     }

@@ -1,0 +1,147 @@
+//! What the engine tells of one node's containers while a test goes on, judged as it comes.
+//!
+//! A look now and then misses what happened in between; the engine's own events do not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bollard::query_parameters::EventsOptionsBuilder;
+use futures_util::StreamExt;
+
+use crate::{Engine, wait_until};
+
+/// A start or an end of a container.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// `create`, `start`, `die`, `destroy`.
+    pub action: String,
+    /// The engine's id.
+    pub id: String,
+    /// The pod's name.
+    pub pod: String,
+    /// The container's name, `POD` for a sandbox.
+    pub name: String,
+    /// Restarts before it.
+    pub attempt: u32,
+    /// What it was made from.
+    pub hash: String,
+    /// When, in nanoseconds since 1970.
+    pub at: i64,
+}
+
+impl Event {
+    /// Time from this event to a later one.
+    pub fn until(&self, later: &Self) -> Duration {
+        Duration::from_nanos(u64::try_from(later.at - self.at).unwrap_or(0))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    events: Vec<Event>,
+    running: BTreeMap<(String, String), BTreeSet<String>>,
+    started: BTreeSet<String>,
+    broken: Vec<String>,
+}
+
+/// Everything that happened to the containers of a node since this value was made.
+#[derive(Debug)]
+pub struct History {
+    told: Arc<Mutex<Told>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl History {
+    /// Follows the node from now on; it must have no containers yet.
+    pub async fn of(engine: &Engine, node: &str) -> Self {
+        let told = Arc::<Mutex<Told>>::default();
+        let label = format!("io.kubernetes.node.name={node}");
+        let actions = ["create", "start", "die", "destroy"].map(str::to_owned).to_vec();
+        let filters = HashMap::from([
+            ("label", vec![label]),
+            ("type", vec!["container".to_owned()]),
+            ("event", actions),
+        ]);
+        // The engine answers a moment before it listens: with a time it tells what it missed.
+        let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        let options =
+            EventsOptionsBuilder::new().since(&since.as_secs().to_string()).filters(&filters).build();
+        let mut stream = engine.again().docker().events(Some(options));
+        let into = told.clone();
+        let task = tokio::spawn(async move {
+            while let Some(Ok(message)) = stream.next().await {
+                let actor = message.actor.unwrap_or_default();
+                let labels = actor.attributes.unwrap_or_default();
+                let label =
+                    |name: &str| labels.get(&format!("io.kubernetes.{name}")).cloned().unwrap_or_default();
+                into.lock().unwrap().take(Event {
+                    action: message.action.unwrap_or_default(),
+                    id: actor.id.unwrap_or_default(),
+                    pod: label("pod.name"),
+                    name: label("container.name"),
+                    attempt: label("container.attempt").parse().unwrap_or(0),
+                    hash: label("container.hash"),
+                    at: message.time_nano.unwrap_or_default(),
+                });
+            }
+        });
+        Self { told, task }
+    }
+
+    /// Everything so far, oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.told.lock().unwrap().events.clone()
+    }
+
+    /// The starts of one container of one pod (full name), oldest first.
+    pub fn starts(&self, pod: &str, name: &str) -> Vec<Event> {
+        let mut events = self.events();
+        events.retain(|event| event.action == "start" && event.pod == pod && event.name == name);
+        events
+    }
+
+    /// What must never be: two containers of one name in one pod running at once, one container started twice.
+    pub fn broken(&self) -> Vec<String> {
+        self.told.lock().unwrap().broken.clone()
+    }
+
+    /// Waits until the start of that container has been told, so that everything before it has been, too.
+    pub async fn caught_up_with(&self, id: &str) {
+        let told = async || {
+            let told = self.told.lock().unwrap();
+            if told.started.contains(id) { Ok(()) } else { Err(format!("no start of {id} was told")) }
+        };
+        wait_until(crate::DEADLINE, told).await.unwrap();
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Told {
+    fn take(&mut self, event: Event) {
+        let who = (event.pod.clone(), event.name.clone());
+        let what = format!("{}/{} attempt {} ({:.12})", event.pod, event.name, event.attempt, event.id);
+        match event.action.as_str() {
+            "start" => {
+                if !self.started.insert(event.id.clone()) {
+                    self.broken.push(format!("{what} was started twice"));
+                }
+                let running = self.running.entry(who).or_default();
+                if let Some(other) = running.iter().next() {
+                    self.broken.push(format!("{what} was started while {other:.12} ran"));
+                }
+                running.insert(event.id.clone());
+            }
+            "die" => {
+                self.running.entry(who).or_default().remove(&event.id);
+            }
+            _ => {}
+        }
+        self.events.push(event);
+    }
+}

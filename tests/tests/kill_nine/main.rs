@@ -1,0 +1,59 @@
+//! `kill -9` of the kubelet at 200 random moments while pods start, change and end: nothing is restarted or doubled for
+//! it, and what the manifests say is what runs, each time.
+//!
+//! Several nodes go through this side by side on one engine. `CORACLE_SEED` repeats a run's choices.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod node;
+mod slot;
+
+use std::time::Duration;
+
+use bollard::query_parameters::{RemoveImageOptions, TagImageOptionsBuilder};
+use futures_util::future::join_all;
+use node::Node;
+use slot::Sort;
+use tests::{Chance, Engine, IMAGE};
+
+/// Kills of each node.
+const KILLS: usize = 50;
+
+/// What runs on each node; together each sort twice, so that none depends on the luck of one node.
+const NODES: [&[Sort]; 4] = [
+    &[Sort::Plain, Sort::Init, Sort::Job, Sort::Config],
+    &[Sort::Sidecar, Sort::Probed, Sort::HostPort, Sort::Crashing],
+    &[Sort::Plain, Sort::Sidecar, Sort::Config, Sort::HostPort],
+    &[Sort::Init, Sort::Probed, Sort::Job, Sort::Crashing],
+];
+
+#[tokio::test]
+async fn two_hundred_kills_restart_nothing_double_nothing_and_leave_nothing() {
+    let seed = Chance::seed();
+    let engine = Engine::connect().await;
+    let (repository, tag) = ("coracle/busybox", format!("kill-nine-{}", std::process::id()));
+    let options = TagImageOptionsBuilder::new().repo(repository).tag(&tag).build();
+    engine.docker().tag_image(IMAGE, Some(options)).await.unwrap();
+    let other_image = format!("{repository}:{tag}");
+
+    let nodes = NODES.iter().enumerate().map(|(n, sorts)| {
+        let chance = Chance::new(seed.wrapping_mul(NODES.len() as u64).wrapping_add(n as u64));
+        let image = other_image.clone();
+        async move {
+            let mut node = Node::new(n, sorts, image, chance).await;
+            while node.kills < KILLS {
+                node.round().await;
+            }
+            node.end().await;
+        }
+    });
+    // Each on its own: one that fails shows its own story.
+    join_all(nodes).await;
+    engine.docker().remove_image(&other_image, None::<RemoveImageOptions>, None).await.unwrap();
+}
+
+/// The longest wait for a kill: long enough for a pod to start or end under it.
+const LONGEST: Duration = Duration::from_millis(700);
+
+/// Kills in a row come sooner: in the middle of taking over what is there.
+const SHORTEST: Duration = Duration::from_millis(120);
