@@ -30,6 +30,10 @@ const ROOT_DIR: &str = "/var/lib/kubelet";
 /// Threads that run tasks: the kubelet waits far more than it computes.
 const THREADS: usize = 2;
 
+/// Threads that read and write files, none while nothing is to be done. Each keeps memory of its own for a while, and a few
+/// may hang on a file system that does not answer.
+const FILE_THREADS: usize = 16;
+
 /// Runs the command and says how it ended.
 pub fn main() -> ExitCode {
     let (cli, mistakes) = match parse::parse(std::env::args_os().skip(1)) {
@@ -74,7 +78,11 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     for warning in &read.warnings {
         tracing::warn!("{warning}");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(FILE_THREADS)
+        .enable_all()
+        .build();
     match runtime
         .map_err(anyhow::Error::from)
         .and_then(|runtime| runtime.block_on(crate::wiring::run(read.options)))

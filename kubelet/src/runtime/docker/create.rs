@@ -92,6 +92,7 @@ fn is_conflict(error: &Error) -> bool {
 /// One create, for the id. The built-in image is given to the engine when that lacks it, because it is new there or
 /// somebody removed it.
 pub(super) async fn create(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
+    let _turn = docker.creates.acquire().await;
     match create_once(docker, name, body).await {
         Err(error) if is_gone(&error) && body.image.as_deref() == Some(pause_image()) => {
             docker.pause.load(docker).await?;

@@ -41,6 +41,9 @@ use transport::{Endpoint, Transport};
 /// make each slower: measured on two cores, 2, 4, 8 and 16 at once give 4.6, 5.1, 5.1 and 5.5 pods a second.
 const STARTS_AT_ONCE: usize = 4;
 
+/// Creations under way at once; more only wait inside the engine, each with a connection of some 20 KiB.
+const CREATES_AT_ONCE: usize = 4;
+
 /// bollard's own limit, which does not cover bodies: ours are shorter and apply first.
 const BOLLARD_LIMIT_SECONDS: u64 = 600;
 
@@ -67,6 +70,7 @@ pub struct Docker {
     node: String,
     settings: Settings,
     negotiated: OnceCell<()>,
+    creates: Semaphore,
     starts: Semaphore,
     abilities: abilities::Abilities,
     pause: pause::Pause,
@@ -98,6 +102,7 @@ impl Docker {
             node: node.to_owned(),
             settings,
             negotiated: OnceCell::new(),
+            creates: Semaphore::new(CREATES_AT_ONCE),
             starts: Semaphore::new(STARTS_AT_ONCE),
             abilities: abilities::Abilities::default(),
             pause: pause::Pause::default(),
