@@ -229,9 +229,14 @@ impl Metrics {
         self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
     }
 
-    /// A probe was made.
-    pub fn probed(&self, probe: &Probe<'_>, result: &'static str) {
-        self.probes.get_or_create(&probe.labels(result)).inc();
+    /// The counters of one probe, to be kept as long as it is made.
+    pub fn probe(&self, probe: &Probe<'_>) -> ProbeCounters {
+        let counter = |result| self.probes.get_or_create_owned(&probe.labels(result));
+        ProbeCounters {
+            successful: counter("successful"),
+            failed: counter("failed"),
+            unknown: counter("unknown"),
+        }
     }
 
     /// A pod is gone: its series end.
@@ -253,6 +258,17 @@ impl Metrics {
         encode(&mut text, &self.registry).expect("a string takes any text");
         text
     }
+}
+
+/// How often one probe was made, by what came of it.
+#[derive(Clone, Debug)]
+pub struct ProbeCounters {
+    /// It succeeded.
+    pub successful: Counter,
+    /// It failed.
+    pub failed: Counter,
+    /// That could not be found out.
+    pub unknown: Counter,
 }
 
 /// Whose probe it was.

@@ -8,7 +8,9 @@ mod pulls;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
+use crate::metrics::Metrics;
 use crate::runtime::{self, Image, Runtime};
 use keyring::Keyring;
 use name::{ImageName, InvalidName};
@@ -77,15 +79,21 @@ impl Error {
 /// The images of this node.
 pub struct Images {
     runtime: Arc<dyn Runtime>,
+    metrics: Arc<Metrics>,
     pulls: pulls::Pulls,
     node: node::NodeKeys,
 }
 
 impl Images {
     /// Images of that engine, so many pulled at once; `root_dir` may hold a `config.json` with credentials.
-    pub fn new(runtime: Arc<dyn Runtime>, pulls_at_once: usize, root_dir: &Path) -> Self {
+    pub fn new(
+        runtime: Arc<dyn Runtime>,
+        pulls_at_once: usize,
+        root_dir: &Path,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let pulls = pulls::Pulls::new(runtime.clone(), pulls_at_once);
-        Self { runtime, pulls, node: node::NodeKeys::of(root_dir) }
+        Self { runtime, metrics, pulls, node: node::NodeKeys::of(root_dir) }
     }
 
     /// Makes sure the image is there. `pulling` is called when a pull begins and whenever it has got further; the
@@ -109,7 +117,9 @@ impl Images {
         }
         let mut credentials = pod.find(&parsed);
         credentials.extend(self.node.find(&parsed).await);
+        let began = Instant::now();
         self.pulls.pull(&parsed.to_pull().to_string(), credentials, pulling).await.map_err(Error::Pull)?;
+        self.metrics.image_pulled(began.elapsed().as_secs_f64());
         let image = self.runtime.image(name).await.map_err(Error::Inspect)?;
         let vanished =
             || Error::Inspect(runtime::Error::NotFound { what: format!("the image {name} just pulled") });

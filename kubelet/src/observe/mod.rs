@@ -11,13 +11,15 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::OptionFuture;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::MissedTickBehavior;
 
+use crate::health::Health;
+use crate::metrics::Metrics;
 use crate::observed::{self, PodUid, Timestamp};
 use crate::runtime::{self, Identity, Runtime, Seen};
 use records::Records;
@@ -30,6 +32,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(100);
 
 /// The longest wait before the engine is asked again.
 const LONGEST_RETRY: Duration = Duration::from_secs(5);
+
+/// An observer that has not turned for so long is stuck; the stock kubelet's threshold for its own relist.
+const STUCK_AFTER: Duration = Duration::from_secs(180);
 
 /// Looks under way at once; one costs the engine about half a millisecond, so a few keep it busy.
 const LOOKS_AT_ONCE: usize = 8;
@@ -67,6 +72,9 @@ pub struct Known {
 /// Keeps the latest record of every pod of this node.
 pub struct Observer {
     runtime: Arc<dyn Runtime>,
+    metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    relisted: Mutex<Option<Instant>>,
     records: Mutex<Records>,
     clock: AtomicU64,
     looks: Semaphore,
@@ -79,9 +87,12 @@ pub struct Observer {
 
 impl Observer {
     /// An observer that knows nothing yet; [`Observer::run`] makes it look.
-    pub fn new(runtime: Arc<dyn Runtime>) -> Arc<Self> {
+    pub fn new(runtime: Arc<dyn Runtime>, metrics: Arc<Metrics>, health: Arc<Health>) -> Arc<Self> {
         Arc::new(Self {
             runtime,
+            metrics,
+            health,
+            relisted: Mutex::default(),
             records: Mutex::default(),
             clock: AtomicU64::new(1),
             looks: Semaphore::new(LOOKS_AT_ONCE),
@@ -156,6 +167,7 @@ impl Observer {
     pub async fn run(self: Arc<Self>) {
         let mut retry = FIRST_RETRY;
         loop {
+            self.health.beat("observe", STUCK_AFTER);
             match self.follow().await {
                 Ok(()) => retry = FIRST_RETRY,
                 Err(error) => self.engine_is_down(&error),
@@ -173,6 +185,7 @@ impl Observer {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tick.reset();
         loop {
+            self.health.beat("observe", STUCK_AFTER);
             tokio::select! {
                 event = events.next() => match event {
                     Some(Ok(event)) if event.removed => self.forget(&event.uid, &event.id),
@@ -231,7 +244,13 @@ impl Observer {
     /// Lists the node and has a closer look taken at whatever differs from its record.
     async fn relist(self: &Arc<Self>) -> Result<(), runtime::Error> {
         let moment = self.tick();
+        let began = Instant::now();
         let listed = self.runtime.list().await?;
+        let last = self.relisted.lock().unwrap_or_else(PoisonError::into_inner).replace(began);
+        self.metrics.relisted(
+            began.elapsed().as_secs_f64(),
+            last.map(|last| began.duration_since(last).as_secs_f64()),
+        );
         self.engine.send_if_modified(|engine| std::mem::replace(engine, Engine::Up) != Engine::Up);
         let here: BTreeSet<&str> = listed.iter().map(|l| l.id.as_str()).collect();
         let mut is_news = self.records().sweep(moment, &here);

@@ -5,6 +5,7 @@
 
 mod address;
 mod check;
+mod counted;
 mod exec;
 mod grpc;
 pub mod handler;
@@ -30,7 +31,9 @@ use tokio::task::AbortHandle;
 
 use self::check::Check;
 pub use self::check::Outcome;
+use self::counted::Counted;
 use self::probing::Probing;
+use crate::metrics::Metrics;
 use crate::observed::Timestamp;
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::report::{About, Outbox};
@@ -60,6 +63,7 @@ pub struct Prober {
     shared: Arc<Shared>,
     born_at: Timestamp,
     containers: BTreeMap<String, Probed>,
+    counted: Counted,
     ending: bool,
 }
 
@@ -67,6 +71,7 @@ pub struct Prober {
 struct Shared {
     runtime: Arc<dyn Runtime>,
     outbox: Arc<Outbox>,
+    metrics: Arc<Metrics>,
     changed: Arc<Notify>,
     verdicts: Mutex<Verdicts>,
 }
@@ -90,12 +95,18 @@ impl Drop for Task {
 
 impl Prober {
     /// A prober without targets. `changed` is notified whenever a verdict flips.
-    pub fn new(runtime: Arc<dyn Runtime>, outbox: Arc<Outbox>, changed: Arc<Notify>) -> Self {
-        let shared = Shared { runtime, outbox, changed, verdicts: Mutex::default() };
+    pub fn new(
+        runtime: Arc<dyn Runtime>,
+        outbox: Arc<Outbox>,
+        metrics: Arc<Metrics>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        let shared = Shared { runtime, outbox, metrics, changed, verdicts: Mutex::default() };
         Self {
             shared: Arc::new(shared),
             born_at: Timestamp::now(),
             containers: BTreeMap::new(),
+            counted: Counted::default(),
             ending: false,
         }
     }
@@ -159,6 +170,7 @@ impl Prober {
                 shared: self.shared.clone(),
                 kind,
                 container_id: id.to_owned(),
+                counted: self.counted.of(&self.shared.metrics, target, kind),
                 about: About::container(&target.pod, &target.name),
                 check,
                 settings: probing::Settings::of(probe),
@@ -169,6 +181,12 @@ impl Prober {
             probed.probes.insert(kind, Task(tokio::spawn(probing.run()).abort_handle()));
         }
         probed.target = target.clone();
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        self.counted.forget(&self.shared.metrics);
     }
 }
 
@@ -223,6 +241,15 @@ fn same_settings(old: &Target, new: &Target, kind: Kind) -> bool {
             .map(|c| (probe(c, kind).cloned(), c.ports.clone(), c.env.clone()))
     };
     settings(old) == settings(new)
+}
+
+/// The kind as events and metrics write it.
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Startup => "Startup",
+        Kind::Readiness => "Readiness",
+        Kind::Liveness => "Liveness",
+    }
 }
 
 /// The container of that name, sidecars included.

@@ -12,6 +12,7 @@ use super::Shared;
 use super::check::{Check, Outcome};
 use super::pace::Pace;
 use super::thresholds::{Run, Thresholds};
+use crate::metrics::ProbeCounters;
 use crate::observed::Timestamp;
 use crate::observed::probes::{Kind, Verdict};
 use crate::report::{About, Severity};
@@ -56,6 +57,8 @@ pub(super) struct Probing {
     pub shared: Arc<Shared>,
     pub kind: Kind,
     pub container_id: String,
+    /// Where its looks are counted.
+    pub counted: ProbeCounters,
     pub about: About,
     pub check: Check,
     pub settings: Settings,
@@ -88,12 +91,12 @@ impl Probing {
             sleep_until(if look.counts { aligned(at) } else { at }).await;
             let outcome =
                 self.check.run(&*self.shared.runtime, &self.container_id, self.settings.timeout).await;
-            let success = match &outcome {
-                Outcome::Success => Some(true),
-                Outcome::Warning(_) => Some(true),
-                Outcome::Failure(_) => Some(false),
-                Outcome::Unknown(_) => None,
+            let (success, counter) = match &outcome {
+                Outcome::Success | Outcome::Warning(_) => (Some(true), &self.counted.successful),
+                Outcome::Failure(_) => (Some(false), &self.counted.failed),
+                Outcome::Unknown(_) => (None, &self.counted.unknown),
             };
+            counter.inc();
             pace.looked(look, age(), success == Some(true));
             if !look.counts && success != Some(true) {
                 continue;
@@ -163,11 +166,7 @@ impl Probing {
     /// Tells what is worth an event, in the stock kubelet's words. What could not be found out is told once, not
     /// every period: an engine that is away would drown everything else.
     fn tell(&self, outcome: &Outcome, complaint: &mut String) {
-        let kind = match self.kind {
-            Kind::Startup => "Startup",
-            Kind::Readiness => "Readiness",
-            Kind::Liveness => "Liveness",
-        };
+        let kind = super::name(self.kind);
         let (reason, message) = match outcome {
             Outcome::Success => return complaint.clear(),
             Outcome::Warning(said) => ("ProbeWarning", format!("{kind} probe warning: {said}")),

@@ -18,11 +18,11 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Board;
 use crate::status::resources::RESOURCES;
-pub use health::Health;
 pub use socket::{Error, RootDir};
 
 /// The Kubernetes version whose API is held.

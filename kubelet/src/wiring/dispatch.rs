@@ -60,8 +60,10 @@ pub(super) fn follow(
             if before.problems != now.problems {
                 outbox.problems(now.problems.iter().map(ToString::to_string).collect());
             }
-            if !Arc::ptr_eq(&before, &now) {
+            if !Arc::ptr_eq(&before.references, &now.references) {
                 show_references(&board, &now);
+            }
+            if !Arc::ptr_eq(&before, &now) {
                 desired.send_replace(now);
             }
         }

@@ -6,12 +6,12 @@ mod engine;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use jiff::Timestamp;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cgroups::Cgroups;
 use crate::desired::{self, Desired};
+use crate::health::Health;
 use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::node;
@@ -22,9 +22,8 @@ use crate::report::Outbox;
 use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
-use crate::server::{self, Context, Health, RootDir};
+use crate::server::{self, Context, RootDir};
 use crate::status::Board;
-use crate::status::resources::{CONFIG_MAPS, SECRETS};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
 use crate::worker::{Finished, Tools};
@@ -46,7 +45,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
-    let observer = Observer::new(runtime.clone());
+    let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
     let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
@@ -60,7 +59,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let tools = Tools {
         runtime: runtime.clone(),
         observer: observer.clone(),
-        images: Arc::new(Images::new(runtime.clone(), options.max_parallel_image_pulls, &options.root_dir)),
+        images: Arc::new(Images::new(
+            runtime.clone(),
+            options.max_parallel_image_pulls,
+            &options.root_dir,
+            metrics.clone(),
+        )),
+        metrics: metrics.clone(),
         cgroups,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
@@ -71,7 +76,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
     };
     tokio::spawn(board.clone().drain(outbox.clone()));
-    tokio::spawn(show_references(board.clone(), wanted.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
     dispatch::follow(&options, outbox, board.clone(), desired);
@@ -94,23 +98,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board, runtime, health, metrics, configuration };
     server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
-}
-
-/// Keeps the ConfigMaps and Secrets of local sources on the board.
-async fn show_references(board: Arc<Board>, mut wanted: watch::Receiver<Arc<Desired>>) {
-    let mut shown = Arc::default();
-    loop {
-        let references = wanted.borrow_and_update().references.clone();
-        if !Arc::ptr_eq(&references, &shown) {
-            let now = Timestamp::now();
-            board.set(CONFIG_MAPS, references.config_maps.values().map(Arc::as_ref), now);
-            board.set(SECRETS, references.secrets.values().map(Arc::as_ref), now);
-            shown = references;
-        }
-        if wanted.changed().await.is_err() {
-            return;
-        }
-    }
 }
 
 /// Waits for SIGTERM or SIGINT.

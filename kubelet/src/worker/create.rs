@@ -34,7 +34,9 @@ pub(super) async fn sandbox(job: &Job, attempt: u32) -> Result<(), Fault> {
 
 /// Starts it.
 pub(super) async fn start_sandbox(job: &Job, id: &str) -> Result<(), Fault> {
-    match job.tools.runtime.start(id).await {
+    let result = job.tools.runtime.start(id).await;
+    job.tools.metrics.container_started("pod_sandbox", result.is_ok());
+    match result {
         Ok(started) => {
             for without in &started.without {
                 tracing::warn!(pod = %job.uid, %without, "the engine refused a part of a sandbox");
@@ -236,8 +238,11 @@ fn pull_keys(job: &Job) -> Keyring {
 
 /// Starts a container and runs its postStart hook.
 pub(super) async fn start_container(job: &Job, name: &str, id: &str) -> Result<(), Fault> {
-    let runtime = &job.tools.runtime;
-    let started = match runtime.start(id).await {
+    let result = job.tools.runtime.start(id).await;
+    let is_init = plan::inits(&job.assignment.pod.pod).iter().any(|init| init.name == name);
+    let kind = if is_init { "init_container" } else { "container" };
+    job.tools.metrics.container_started(kind, result.is_ok());
+    let started = match result {
         Ok(started) => started,
         Err(error @ runtime::Error::Refused { .. }) => {
             // The engine has written the failure into the container: a look turns it into an exit.

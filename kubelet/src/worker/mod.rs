@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::cgroups::Cgroups;
 use crate::desired::DesiredPod;
 use crate::images::Images;
+use crate::metrics::Metrics;
 use crate::observe::Observer;
 use crate::plan::{BackOff, Ending};
 use crate::report::Outbox;
@@ -43,6 +44,8 @@ pub struct Tools {
     pub cgroups: Option<Arc<Cgroups>>,
     /// Volumes.
     pub volumes: Arc<Volumes>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
     /// Where reports and events go.
     pub outbox: Arc<Outbox>,
     /// Facts of the node.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{Notify, watch};
@@ -57,7 +57,8 @@ impl Worker {
     fn new(tools: Arc<Tools>, mut assigned: watch::Receiver<Assignment>, saved: Option<Record>) -> Self {
         let assignment = assigned.borrow_and_update().clone();
         let probed = Arc::new(Notify::new());
-        let mut prober = Prober::new(tools.runtime.clone(), tools.outbox.clone(), probed.clone());
+        let mut prober =
+            Prober::new(tools.runtime.clone(), tools.outbox.clone(), tools.metrics.clone(), probed.clone());
         let uid = assignment.pod.uid.clone();
         if let Some(saved) = &saved {
             prober.restore(saved.verdicts());
@@ -137,7 +138,8 @@ impl Worker {
     /// Once around; false when nothing of the pod is left.
     async fn step(&mut self) -> bool {
         let observed = self.observed.borrow_and_update().clone();
-        let now = Timestamp::now();
+        let (now, began) = (Timestamp::now(), Instant::now());
+        let is_first = self.saved.is_none();
         self.history.remember(&observed, now);
         self.sync_probes(&observed);
         let verdicts = self.prober.verdicts();
@@ -155,10 +157,10 @@ impl Worker {
             self.tell(&plan, &observed, &verdicts, now);
         }
         // Not while a pod is being ended: its directory may be on the way out at this moment.
-        let is_first = self.saved.is_none() && self.assignment.ending.is_none();
-        if self.under_way.is_empty() || is_first {
+        if self.under_way.is_empty() || is_first && self.assignment.ending.is_none() {
             self.save(&verdicts).await;
         }
+        self.tools.metrics.pod_worked(self.operation(is_first), began.elapsed().as_secs_f64());
         self.wait(plan.wake_at).await;
         true
     }
@@ -183,6 +185,15 @@ impl Worker {
         }
     }
 
+    /// The stock kubelet's word for what a turn was for.
+    fn operation(&self, is_first: bool) -> &'static str {
+        match (&self.assignment.ending, is_first) {
+            (Some(_), _) => "terminate",
+            (None, true) => "create",
+            (None, false) => "sync",
+        }
+    }
+
     fn remember_plan(&mut self, plan: &Plan) {
         if plan.terminal.is_some() && self.history.terminal != plan.terminal {
             self.tools.finished.add(self.uid.clone());
@@ -195,12 +206,16 @@ impl Worker {
 
     fn sync_probes(&mut self, observed: &observed::Pod) {
         let mut targets = Vec::new();
-        if self.assignment.ending.is_none() && self.history.terminal.is_none() {
+        let is_ending = self.assignment.ending.is_some();
+        if is_ending {
+            self.prober.end();
+        }
+        if self.history.terminal.is_none() {
             let facts = self.tools.facts.borrow().clone();
             let ip = facts.pod_ips(self.pod(), observed.sandbox()).first().copied();
             for container in &observed.containers {
                 let State::Running { started_at, .. } = container.state else { continue };
-                if self.under_way.keys().contains(&Key::Container(container.name.clone())) {
+                if !is_ending && self.under_way.keys().contains(&Key::Container(container.name.clone())) {
                     continue;
                 }
                 targets.push(Target {

@@ -70,6 +70,12 @@ impl Worker {
         if self.told.of.as_ref().is_some_and(is_same) && self.told.status.as_deref() == Some(&status) {
             return;
         }
+        let phase = |status: Option<&PodStatus>| status.and_then(|status| status.phase.clone());
+        let runs_first = phase(Some(&status)).as_deref() == Some("Running")
+            && phase(self.told.status.as_deref()).is_none_or(|before| before == "Pending");
+        if let Some(from) = self.history.started_at.filter(|_| runs_first) {
+            self.tools.metrics.pod_started(now.duration_since(from).as_secs_f64());
+        }
         let status = Arc::new(status);
         self.told.of = Some((pod.clone(), deletion.is_some()));
         self.told.status = Some(status.clone());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kubelet::images::keyring::Keyring;
 use kubelet::images::{Error, Images, Policy, Pulled};
+use kubelet::metrics::Metrics;
 use kubelet::runtime::docker::{Docker, Settings};
 use tests::{Engine, PASSWORD, Registry, USER};
 
@@ -11,7 +12,7 @@ use tests::{Engine, PASSWORD, Registry, USER};
 fn images() -> (Images, tempfile::TempDir) {
     let root = tempfile::tempdir().unwrap();
     let docker = Docker::connect(&Engine::endpoint(), "pull", Settings::default()).unwrap();
-    (Images::new(Arc::new(docker), 2, root.path()), root)
+    (Images::new(Arc::new(docker), 2, root.path(), Arc::new(Metrics::new("n", "v1.36.0"))), root)
 }
 
 /// What `kubectl create secret docker-registry` writes.

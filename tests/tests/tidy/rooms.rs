@@ -20,6 +20,7 @@ const ROOMS: &[Room] = &[
     Room { name: "observed", may: &[], never: ASYNC },
     Room { name: "options", may: &[], never: ASYNC },
     Room { name: "metrics", may: &[], never: ASYNC },
+    Room { name: "health", may: &[], never: ASYNC },
     Room { name: "report", may: &["observed"], never: ENGINE },
     Room { name: "desired", may: &["observed", "spec"], never: PURE },
     Room { name: "plan", may: &["observed", "desired"], never: PURE },
@@ -31,7 +32,7 @@ const ROOMS: &[Room] = &[
     Room { name: "sources", may: &["observed", "desired", "report"], never: ENGINE },
     Room { name: "cgroups", may: &["observed", "runtime::spec"], never: ENGINE },
     Room { name: "runtime", may: &["observed", "metrics"], never: &[] },
-    Room { name: "observe", may: &["observed", "runtime", "metrics"], never: ENGINE },
+    Room { name: "observe", may: &["observed", "runtime", "metrics", "health"], never: ENGINE },
     Room { name: "probes", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
     Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec"], never: ENGINE },
     Room { name: "images", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
@@ -50,7 +51,11 @@ const ROOMS: &[Room] = &[
         never: ENGINE,
     },
     Room { name: "status", may: &["observed", "report", "metrics"], never: ENGINE },
-    Room { name: "server", may: &["observed", "runtime", "status", "report", "metrics"], never: ENGINE },
+    Room {
+        name: "server",
+        may: &["observed", "runtime", "status", "report", "metrics", "health"],
+        never: ENGINE,
+    },
     Room { name: "identity", may: &[], never: ENGINE },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
     Room {
@@ -61,9 +66,9 @@ const ROOMS: &[Room] = &[
     Room {
         name: "wiring",
         may: &[
-            "observed", "options", "metrics", "report", "desired", "plan", "spec", "sources", "runtime",
-            "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node", "status",
-            "server", "identity",
+            "observed", "options", "metrics", "health", "report", "desired", "plan", "spec", "sources",
+            "runtime", "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node",
+            "status", "server", "identity",
         ],
         never: ENGINE,
     },

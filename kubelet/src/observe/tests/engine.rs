@@ -6,6 +6,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::health::Health;
+use crate::metrics::Metrics;
 use crate::observe::{Engine, Observer, RELIST_EVERY};
 use crate::observed::{Pod, PodUid};
 use crate::runtime::contract::{Bench, identity};
@@ -32,7 +34,11 @@ impl World {
             sandbox_image: "coracle/pause:fake".to_owned(),
             image: "coracle/busybox:1".to_owned(),
         };
-        Self { fake, bench, observer: Observer::new(runtime) }
+        Self {
+            fake,
+            bench,
+            observer: Observer::new(runtime, Arc::new(Metrics::new("n", "v1.36.0")), Health::new()),
+        }
     }
 
     /// Begins to observe and waits for the first picture, whole but for looks that hang.

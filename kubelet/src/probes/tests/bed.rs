@@ -15,6 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
+use crate::metrics::Metrics;
 use crate::observed::probes::{Kind, Verdict};
 use crate::observed::{self, Timestamp};
 use crate::probes::{Prober, Target};
@@ -189,7 +190,8 @@ impl Bed {
     pub fn new(engine: Arc<Engine>, container: Value) -> Self {
         let outbox = Outbox::new();
         let changed = Arc::new(Notify::new());
-        let prober = Prober::new(engine, outbox.clone(), changed.clone());
+        let prober =
+            Prober::new(engine, outbox.clone(), Arc::new(Metrics::new("n", "v1.36.0")), changed.clone());
         Self { prober, outbox, changed, target: target("c1", container) }
     }
 

@@ -18,12 +18,13 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::observed::PodUid;
 use crate::report::{Mail, Report};
 use crate::runtime::contract::Bench;
 use crate::runtime::fake::Fake;
-use crate::server::{Context, Health, RootDir, VERSION, serve_socket};
+use crate::server::{Context, RootDir, VERSION, serve_socket};
 use crate::status::Board;
 
 /// How long anything may take.

@@ -1,0 +1,62 @@
+//! What the kubelet shows of itself: counts that move with what happens, and whether it is well.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use tests::World;
+use tests::manifest::{FOREVER, container, pod};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+
+/// What a GET answers, head and body.
+async fn ask(mut stream: impl AsyncReadExt + AsyncWriteExt + Unpin, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+async fn metrics(world: &World) -> String {
+    ask(UnixStream::connect(world.root_dir().join("kubelet.sock")).await.unwrap(), "/metrics").await
+}
+
+/// The sum of all series of that name whose labels hold the text.
+fn count(metrics: &str, name: &str, label: &str) -> f64 {
+    let series = metrics.lines().filter(|line| line.starts_with(name) && line.contains(label));
+    series.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn metrics_count_what_happens() {
+    let world = World::running("metrics").await;
+    let probe = "readinessProbe: {exec: {command: ['true']}, periodSeconds: 1}";
+    let first = "initContainers:\n- {name: first, image: 'coracle/busybox:1', command: ['true']}\n";
+    let spec = format!("{first}containers:\n- {}", container("main", FOREVER, probe));
+    world.write("web.yaml", &pod("web", &spec));
+    world.wait_ready("web").await;
+    let counted = metrics(&world).await;
+    for (name, label, at_least) in [
+        ("kubelet_started_containers_total", "\"container\"", 1.0),
+        ("kubelet_started_containers_total", "\"init_container\"", 1.0),
+        ("kubelet_started_containers_total", "\"pod_sandbox\"", 1.0),
+        ("kubelet_pod_start_duration_seconds_count", "", 1.0),
+        ("kubelet_pod_worker_duration_seconds_count", "\"sync\"", 1.0),
+        ("kubelet_pleg_relist_duration_seconds_count", "", 1.0),
+        ("kubelet_runtime_operations_total", "\"create_container\"", 1.0),
+        ("prober_probe_total", "probe_type=\"Readiness\",result=\"successful\"", 1.0),
+    ] {
+        assert!(count(&counted, name, label) >= at_least, "{name} {label} in\n{counted}");
+    }
+    world.remove("web.yaml");
+    world.wait_gone("web").await;
+    let counted = metrics(&world).await;
+    assert!(!counted.contains("\nprober_probe_total{"), "{counted}");
+}
+
+#[tokio::test]
+async fn healthz_answers_on_a_port_of_its_own() {
+    let world = World::running("healthz").await;
+    let stream = TcpStream::connect(("127.0.0.1", world.healthz_port.number)).await.unwrap();
+    let answer = ask(stream, "/healthz").await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+}
