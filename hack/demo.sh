@@ -39,6 +39,8 @@ set_up() {
   cargo build --package kubelet --locked
   # A demo that was killed leaves its pods running; this one takes them over, and its manifests decide.
   ! kubelet get pods >/dev/null 2>&1 || die "a demo already runs on this machine: end that one first"
+  # Whoever owns the directory decides what a kubelet that is root runs.
+  mkdir -m 700 "$STATE" 2>/dev/null || [ -O "$STATE" ] || die "$STATE belongs to somebody else: remove it first"
   rm -rf "$MANIFESTS" && mkdir -p "$MANIFESTS"
   cp examples/standalone/* "$MANIFESTS"
   free_port 8080 "$MANIFESTS/web.yaml"

@@ -116,7 +116,7 @@ impl Options {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "staticPodPath": self.pod_manifest_path,
-            "staticPodURL": self.manifest_url,
+            "staticPodURL": self.manifest_url.as_deref().map(without_password),
             "staticPodURLHeader": headers,
             "fileCheckFrequency": seconds(self.file_check_frequency),
             "httpCheckFrequency": seconds(self.http_check_frequency),
@@ -137,4 +137,11 @@ impl Options {
             "containerLogMaxFiles": self.container_log_max_files,
         })
     }
+}
+
+/// The URL without the password in it, if there is one.
+fn without_password(url: &str) -> String {
+    let Ok(mut parsed) = reqwest::Url::parse(url) else { return url.to_owned() };
+    let is_hidden = parsed.password().is_some() && parsed.set_password(Some("hidden")).is_ok();
+    if is_hidden { parsed.to_string() } else { url.to_owned() }
 }

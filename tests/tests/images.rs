@@ -101,3 +101,24 @@ async fn a_name_that_is_no_image_name_is_said_so() {
     world.write("bad.yaml", &of_image("bad", "Not A Name", "IfNotPresent", ""));
     world.wait_for_pod("bad", "to refuse", |pod| pod.waiting("main") == "InvalidImageName").await;
 }
+
+/// A registry that takes connections and never answers.
+fn silent_registry() -> (std::net::TcpListener, String) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let image = format!("{}/never:1", listener.local_addr().unwrap());
+    (listener, image)
+}
+
+#[tokio::test]
+async fn a_pull_that_hangs_holds_up_neither_an_edit_nor_the_end() {
+    let world = World::running("silent").await;
+    let (_listener, image) = silent_registry();
+    for name in ["edited", "removed"] {
+        world.write(&format!("{name}.yaml"), &of_image(name, &image, "Always", ""));
+        world.wait_for_event(name, "Pulling").await;
+    }
+    world.write("edited.yaml", &of_image("edited", tests::IMAGE, "Never", ""));
+    world.remove("removed.yaml");
+    world.wait_ready("edited").await;
+    world.wait_gone("removed").await;
+}

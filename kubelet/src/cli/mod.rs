@@ -16,6 +16,7 @@ mod terminal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::CommandFactory as _;
 
@@ -27,6 +28,8 @@ use parse::Failure;
 const MISUSED: u8 = 2;
 /// Where a kubelet keeps its state when nobody says otherwise.
 const ROOT_DIR: &str = "/var/lib/kubelet";
+/// How long file work under way at the end may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Threads that run tasks: the kubelet waits far more than it computes.
 const THREADS: usize = 2;
 
@@ -83,10 +86,12 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
         .max_blocking_threads(FILE_THREADS)
         .enable_all()
         .build();
-    match runtime
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(crate::wiring::run(read.options)))
-    {
+    match runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let ended = runtime.block_on(crate::wiring::run(read.options));
+        // A thread may hang on a file system that does not answer.
+        runtime.shutdown_timeout(LAST_WORDS);
+        ended
+    }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

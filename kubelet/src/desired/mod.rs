@@ -32,6 +32,17 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// The kind that the annotation of a pod names, a file's when it names none.
+    pub fn of(pod: &Pod) -> Self {
+        let annotations = pod.metadata.annotations.as_ref();
+        match annotations.and_then(|a| a.get("kubernetes.io/config.source")).map(String::as_str) {
+            Some("http") => Self::Http,
+            Some("push") => Self::Push,
+            Some("api") => Self::Api,
+            _ => Self::File,
+        }
+    }
+
     /// The word of the annotation.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -144,7 +144,11 @@ impl Observer {
 
     /// Takes out what a caller has just removed.
     pub fn forget(&self, uid: &PodUid, id: &str) {
-        if self.records().remove(uid, id) {
+        self.gone(self.tick(), uid, id);
+    }
+
+    fn gone(&self, moment: u64, uid: &PodUid, id: &str) {
+        if self.records().remove(moment, uid, id) {
             self.found.send_replace(());
         }
     }
@@ -157,7 +161,7 @@ impl Observer {
         let moment = self.tick();
         match self.runtime.look(id).await {
             Ok(seen) => self.store(moment, seen),
-            Err(runtime::Error::NotFound { .. }) => self.forget(uid, id),
+            Err(runtime::Error::NotFound { .. }) => self.gone(moment, uid, id),
             Err(error) => return Err(error),
         }
         Ok(())
@@ -257,7 +261,7 @@ impl Observer {
         for listed in listed {
             let mut records = self.records();
             if records.differs(&listed) {
-                is_news |= records.expect(&listed.identity, &listed.id);
+                is_news |= records.expect(moment, &listed.identity, &listed.id);
                 drop(records);
                 self.want(listed.identity.uid, listed.id);
             }

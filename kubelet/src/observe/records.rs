@@ -13,8 +13,10 @@ use crate::runtime::{Identity, Listed, Seen};
 #[derive(Default)]
 pub(super) struct Records {
     pods: BTreeMap<PodUid, Entry>,
-    /// The last containers that went, so that a look which began before does not bring one back.
-    gone: VecDeque<String>,
+    /// The last containers that were found gone, and the moment of that, so that a look which began before does not
+    /// bring one back. One that is seen later is there all the same: while the engine makes a container it lists it
+    /// for some milliseconds before it can be looked at.
+    gone: VecDeque<(String, u64)>,
 }
 
 /// A look takes seconds at most, in which a node does not lose more containers than this.
@@ -56,6 +58,11 @@ impl Records {
         self.pods.get(uid).map(|entry| entry.pod.borrow().clone()).unwrap_or_default()
     }
 
+    #[cfg(test)]
+    pub fn has_entry(&self, uid: &PodUid) -> bool {
+        self.pods.contains_key(uid)
+    }
+
     pub fn subscribe(&mut self, uid: &PodUid) -> watch::Receiver<Arc<observed::Pod>> {
         self.pods.entry(uid.clone()).or_insert_with(Entry::new).pod.subscribe()
     }
@@ -75,9 +82,10 @@ impl Records {
         let whose = identity(&seen).clone();
         let (id, _) = id_and_state(&seen);
         let id = id.to_owned();
-        if self.gone.contains(&id) {
+        if self.was_gone_since(&id, moment) {
             return false;
         }
+        self.gone.retain(|(gone, _)| *gone != id);
         let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
         if entry.looked.get(&id).is_some_and(|before| *before > moment) {
             return false;
@@ -116,9 +124,12 @@ impl Records {
     }
 
     /// Notes that a container is there though nothing more is known of it yet; true when its pod is new.
-    pub fn expect(&mut self, whose: &Identity, id: &str) -> bool {
+    pub fn expect(&mut self, moment: u64, whose: &Identity, id: &str) -> bool {
+        if self.was_gone_since(id, moment) {
+            return false;
+        }
         let entry = self.pods.entry(whose.uid.clone()).or_insert_with(Entry::new);
-        if entry.looked.contains_key(id) || self.gone.iter().any(|gone| gone == id) {
+        if entry.looked.contains_key(id) {
             return false;
         }
         let is_new = entry.is_gone();
@@ -129,12 +140,21 @@ impl Records {
         is_new
     }
 
-    /// Takes out a container; true when it was the last of its pod.
-    pub fn remove(&mut self, uid: &PodUid, id: &str) -> bool {
+    fn was_gone_since(&self, id: &str, moment: u64) -> bool {
+        self.gone.iter().any(|(gone, at)| gone == id && *at > moment)
+    }
+
+    /// Takes out a container that was found gone at `moment`, unless it has been seen since; true when it was the last
+    /// of its pod.
+    pub fn remove(&mut self, moment: u64, uid: &PodUid, id: &str) -> bool {
+        let seen = self.pods.get(uid).and_then(|entry| entry.looked.get(id));
+        if seen.is_some_and(|seen| *seen > moment) {
+            return false;
+        }
         if self.gone.len() == GONE_KEPT {
             self.gone.pop_front();
         }
-        self.gone.push_back(id.to_owned());
+        self.gone.push_back((id.to_owned(), moment));
         let Some(entry) = self.pods.get_mut(uid) else { return false };
         let was_gone = entry.is_gone();
         entry.looked.remove(id);
@@ -143,15 +163,13 @@ impl Records {
             pod.unseen.remove(id);
             pod.remove(id);
         });
-        let is_last = !was_gone && entry.is_gone();
-        if entry.is_gone() && entry.pod.is_closed() {
-            self.pods.remove(uid);
-        }
-        is_last
+        !was_gone && entry.is_gone()
     }
 
-    /// Takes out whatever a list that began at `moment` no longer showed; true when a pod went with it.
+    /// Takes out whatever a list that began at `moment` no longer showed, and the entries of pods that are gone and
+    /// that nobody follows any more; true when a pod went with it.
     pub fn sweep(&mut self, moment: u64, here: &BTreeSet<&str>) -> bool {
+        self.pods.retain(|_, entry| !(entry.is_gone() && entry.pod.is_closed()));
         let mut lost = Vec::new();
         for (uid, entry) in &self.pods {
             let pod = entry.pod.borrow();
@@ -160,7 +178,7 @@ impl Records {
                 lost.push((uid.clone(), id.clone()));
             }
         }
-        lost.iter().fold(false, |any, (uid, id)| self.remove(uid, id) | any)
+        lost.iter().fold(false, |any, (uid, id)| self.remove(moment, uid, id) | any)
     }
 
     /// True when a closer look at what was listed is due.

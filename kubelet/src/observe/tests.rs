@@ -75,7 +75,7 @@ fn only_differences_are_looked_at() {
 #[test]
 fn what_is_listed_and_not_yet_seen_holds_its_pod() {
     let mut records = Records::default();
-    records.expect(&whose("u"), "a");
+    records.expect(1, &whose("u"), "a");
     assert!(!records.pod(&PodUid::new("u")).unseen.is_empty());
     assert_eq!(records.known().len(), 1, "a pod with something unseen is there");
     records.put(2, sandbox("a", running()));
@@ -97,10 +97,34 @@ fn followers_are_woken_by_changes_alone() {
 fn a_look_that_began_before_a_removal_brings_nothing_back() {
     let mut records = Records::default();
     records.put(1, sandbox("a", running()));
-    records.remove(&PodUid::new("u"), "a");
+    records.remove(3, &PodUid::new("u"), "a");
     assert!(!records.put(2, sandbox("a", running())));
-    records.expect(&whose("u"), "a");
+    records.expect(2, &whose("u"), "a");
     assert!(records.known().is_empty());
+}
+
+#[test]
+fn what_was_listed_before_it_could_be_looked_at_is_there_once_it_is_made() {
+    let mut records = Records::default();
+    records.expect(1, &whose("u"), "a");
+    records.remove(2, &PodUid::new("u"), "a"); // The engine knew nothing of it yet.
+    records.put(3, sandbox("a", State::Created));
+    assert!(!records.pod(&PodUid::new("u")).sandboxes.is_empty());
+    records.remove(2, &PodUid::new("u"), "a");
+    assert!(!records.pod(&PodUid::new("u")).sandboxes.is_empty(), "it has been seen since");
+}
+
+#[test]
+fn the_entry_of_a_pod_that_is_gone_goes_with_its_last_follower() {
+    let mut records = Records::default();
+    let follower = records.subscribe(&PodUid::new("u"));
+    records.put(1, sandbox("a", running()));
+    records.remove(2, &PodUid::new("u"), "a");
+    records.sweep(3, &BTreeSet::new());
+    assert!(records.has_entry(&PodUid::new("u")));
+    drop(follower);
+    records.sweep(4, &BTreeSet::new());
+    assert!(!records.has_entry(&PodUid::new("u")));
 }
 
 #[test]

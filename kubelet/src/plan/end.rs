@@ -92,6 +92,9 @@ pub(super) fn sweep(input: &Input<'_>, plan: &mut Plan) {
     }
 }
 
+/// The longest a container is given: more would overflow clocks, and a hundred years are as good as for ever.
+const LONGEST_GRACE: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Asks a running container to end.
 pub(super) fn stop(input: &Input<'_>, container: &Container, reason: StopReason, plan: &mut Plan) {
     let grace = grace(input, container, reason);
@@ -108,7 +111,7 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
         StopReason::NeverStarted => probe_grace(input, &container.name, Kind::Startup),
         StopReason::PodEnds | StopReason::Changed | StopReason::Dropped | StopReason::SandboxLost => None,
     };
-    let whole = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    let whole = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(LONGEST_GRACE);
     match input.ending {
         Some(ending) => whole(ending.grace_seconds)
             .saturating_sub(between(ending.since, input.now))

@@ -27,7 +27,7 @@ pub fn object(
             metadata.insert("creationTimestamp".to_owned(), created.into());
         }
         if let Some((began, grace_seconds)) = deletion {
-            let ends = began + SignedDuration::from_secs(grace_seconds);
+            let ends = began.checked_add(SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
             metadata.insert("deletionTimestamp".to_owned(), rfc3339(ends).into());
             metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
         }

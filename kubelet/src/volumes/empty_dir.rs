@@ -73,15 +73,26 @@ fn memory_of_all(spec: &PodSpec) -> Option<u64> {
 
 impl EmptyDir {
     /// Makes the directory unless it is there; `Ok(true)` when it was to be memory and this process may not mount.
+    ///
+    /// Mode and group are set once: from then on the directory is the pod's, which may change them.
     pub fn make(&self, path: &Path) -> Result<bool, PathError> {
-        let new = !path.exists();
-        make_private(path)?;
+        let is_new = !path.exists();
+        if is_new {
+            // Under another name first, so that a kill leaves nothing half made.
+            let unfinished = path.with_extension("new");
+            make_private(&unfinished)?;
+            open(&unfinished, self.mode, self.group)?;
+            std::fs::rename(&unfinished, path).map_err(at("rename to", path))?;
+        }
         let mut on_disk = false;
         if let Some(memory) = self.memory {
-            on_disk = mounting::memory(path, memory)? == Mounted::NotPermitted;
+            let mounted = mounting::memory(path, memory)?;
+            on_disk = mounted == Mounted::NotPermitted;
+            if mounted == Mounted::New {
+                open(path, self.mode, self.group)?;
+            }
         }
-        open(path, self.mode, self.group)?;
-        Ok(on_disk && new)
+        Ok(on_disk && is_new)
     }
 }
 

@@ -21,8 +21,10 @@ pub(super) struct Memory {
 /// Whether something became a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mounted {
-    /// It is one, now or before.
-    Yes,
+    /// It is one now.
+    New,
+    /// It was one before.
+    Before,
     /// This process may not mount.
     NotPermitted,
 }
@@ -30,7 +32,7 @@ pub(super) enum Mounted {
 /// Makes a directory a memory file system unless it is one.
 pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> {
     if is_mount(path)? {
-        return Ok(Mounted::Yes);
+        return Ok(Mounted::Before);
     }
     let size = memory.size_bytes.map(|bytes| format!("size={bytes}")).unwrap_or_default();
     let flags = if memory.secret { MountFlags::NOSUID | MountFlags::NODEV } else { MountFlags::empty() };
@@ -47,7 +49,7 @@ pub(super) fn memory(path: &Path, memory: Memory) -> Result<Mounted, PathError> 
         false => mount(size),
     };
     match result {
-        Ok(()) => Ok(Mounted::Yes),
+        Ok(()) => Ok(Mounted::New),
         Err(Errno::PERM | Errno::ACCESS) => Ok(Mounted::NotPermitted),
         Err(e) => Err(at("mount memory on", path)(e.into())),
     }

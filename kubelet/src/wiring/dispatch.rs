@@ -44,6 +44,11 @@ pub(super) fn follow(
         };
         tokio::spawn(url::watch(settings, snapshots));
     }
+    if sources.is_empty() {
+        tracing::warn!(
+            "no source of pods is given (--pod-manifest-path, --manifest-url): nothing is started and nothing ended"
+        );
+    }
     let node = options.node_name.clone();
     tokio::spawn(async move {
         let mut merge = Merge::new(sources);
@@ -67,6 +72,7 @@ pub(super) fn follow(
                 desired.send_replace(now);
             }
         }
+        desired.closed().await; // No source is left: what was wanted last stays wanted.
     });
 }
 

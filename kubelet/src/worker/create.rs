@@ -28,8 +28,20 @@ pub(super) async fn sandbox(job: &Job, attempt: u32) -> Result<(), Fault> {
         job.warn_pod(note.reason, note.message);
     }
     let made = tools.runtime.create_sandbox(&wanted).await.map_err(sandbox_fault)?;
+    let id = made.id.clone();
     tools.observer.put(Seen::Sandbox(wanted.identity, made));
-    Ok(())
+    confirm(job, &id)
+}
+
+/// What was made must show, or it would be made again at once and for ever.
+fn confirm(job: &Job, id: &str) -> Result<(), Fault> {
+    let seen = job.tools.observer.pod(&job.uid);
+    let mut ids = seen.containers.iter().map(|c| &c.id).chain(seen.sandboxes.iter().map(|s| &s.id));
+    if ids.any(|seen| seen == id) {
+        return Ok(());
+    }
+    let message = format!("container {id} was made and is not there: was it removed by somebody else?");
+    Err(Fault::passing("ContainerCreating", "FailedSync", message))
 }
 
 /// Starts it.
@@ -96,8 +108,9 @@ pub(super) async fn container(job: &Job, name: &str, attempt: u32, back_off: Dur
         Err(error) => return Err(error.into()),
     };
     job.normal(name, "Created", format!("Created container: {name}"));
+    let id = created.id.clone();
     tools.observer.put(Seen::Container(identity, created));
-    Ok(())
+    confirm(job, &id)
 }
 
 async fn describe(

@@ -9,8 +9,8 @@ use super::apply::Job;
 use super::create::find;
 use crate::probes::handler::{self, Outcome};
 
-/// The longest a hook without a deadline may take; a postStart hook holds its container's start up.
-const LONGEST: Duration = Duration::from_secs(600);
+/// A hook without a deadline may take as long as it likes, as with the stock kubelet: the end of its pod cuts it off.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Runs a hook to its end or to the deadline.
 ///

@@ -9,6 +9,7 @@ mod hashes;
 mod hooks;
 pub mod pool;
 mod record;
+mod refers;
 mod run;
 mod stop;
 mod tell;

@@ -1,5 +1,6 @@
 //! Which pod has a worker: every desired pod, and every pod something is left of.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub struct Pool {
     /// What pods share.
     node: Node,
     /// Why pods and edits were rejected, as it was told.
-    rejected: BTreeMap<PodUid, Rejection>,
+    rejected: BTreeMap<PodUid, (Arc<DesiredPod>, Cow<'static, str>)>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
     left: BTreeMap<PodUid, Option<Record>>,
 }
@@ -133,7 +134,8 @@ impl Pool {
         let record = self.left.get(&orphan.uid).and_then(Option::as_ref);
         let pod = record.map_or_else(|| Arc::new(named(&orphan)), |record| record.pod.clone());
         let ending = record.and_then(|record| record.ending.clone()).unwrap_or_else(|| ending_of(&pod));
-        let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source: SourceKind::File });
+        let source = SourceKind::of(&pod);
+        let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source });
         self.spawn(Assignment { pod, references, ending: Some(ending) });
     }
 
@@ -149,7 +151,11 @@ impl Pool {
                 && record.ending.is_none()
                 && !record.history.last.is_empty()
             {
-                let pod = DesiredPod { uid: uid.clone(), pod: record.pod.clone(), source: SourceKind::File };
+                let pod = DesiredPod {
+                    uid: uid.clone(),
+                    pod: record.pod.clone(),
+                    source: SourceKind::of(&record.pod),
+                };
                 self.admission.adopt(Arc::new(pod));
                 if record.history.terminal.is_some() {
                     self.admission.finish(&uid);
@@ -163,7 +169,9 @@ impl Pool {
     fn tell_rejected(&mut self, desired: &Desired, rejected: BTreeMap<PodUid, Rejection>) {
         for (uid, rejection) in &rejected {
             let Some(wanted) = desired.pods.get(uid) else { continue };
-            if self.rejected.get(uid) == Some(rejection) {
+            // Not its message: that tells what others hold, which changes all the time.
+            let told = self.rejected.get(uid);
+            if told.is_some_and(|(pod, reason)| Arc::ptr_eq(pod, wanted) && *reason == rejection.reason) {
                 continue;
             }
             let runs = self.workers.contains_key(uid);
@@ -184,7 +192,10 @@ impl Pool {
                 self.tools.outbox.report(uid.clone(), Report::Gone);
             }
         }
-        self.rejected = rejected;
+        let told = rejected.into_iter();
+        self.rejected = told
+            .filter_map(|(uid, why)| Some((uid.clone(), (desired.pods.get(&uid)?.clone(), why.reason))))
+            .collect();
     }
 
     fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {

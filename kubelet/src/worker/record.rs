@@ -1,6 +1,8 @@
 //! What a worker writes down about its pod, so that the next kubelet goes on where this one was.
 
-use std::io;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -109,11 +111,14 @@ pub(super) async fn save(root_dir: &Path, uid: &PodUid, record: &Record) -> io::
     let path = path(root_dir, uid);
     let bytes = serde_json::to_vec(record)?;
     tokio::task::spawn_blocking(move || {
+        // It holds the pod's environment, passwords included.
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory)?;
+            DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
         }
         let partial = path.with_extension("json.tmp");
-        std::fs::write(&partial, bytes)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        file.write_all(&bytes)?;
         std::fs::rename(&partial, &path)
     })
     .await

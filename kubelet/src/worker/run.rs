@@ -11,7 +11,7 @@ use super::apply::{Fault, Job};
 use super::record::{self, Record};
 use super::tell::Told;
 use super::under_way::{Done, UnderWay};
-use super::{Assignment, Tools, hashes};
+use super::{Assignment, Tools, hashes, refers};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, PodUid, State, Timestamp};
 use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan};
@@ -47,6 +47,8 @@ pub(super) struct Worker {
     observed: watch::Receiver<Arc<observed::Pod>>,
     hashes: Arc<Hashes>,
     needs_address: BTreeSet<String>,
+    /// Counts assignments.
+    generation: u64,
     prober: Prober,
     probed: Arc<Notify>,
     under_way: UnderWay,
@@ -74,6 +76,7 @@ impl Worker {
             observed,
             hashes: Arc::default(),
             needs_address: BTreeSet::new(),
+            generation: 0,
             prober,
             probed,
             under_way: UnderWay::default(),
@@ -118,7 +121,11 @@ impl Worker {
         self.hashes = Arc::new(hashes::of(&pod));
         let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
         self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
+        self.generation += 1;
         self.history.revive(&self.hashes.all(), Timestamp::now());
+        if self.history.terminal.is_some() {
+            self.tools.finished.add(self.uid.clone());
+        }
         self.history.failures.clear();
         // Also when they are there: an edit may have added one, and what they are filled from may have changed.
         self.history.volumes_mounted = false;
@@ -241,7 +248,7 @@ impl Worker {
                 observed: observed.clone(),
             };
             let hash = self.hash_of(&action.key()).cloned();
-            self.under_way.begin(job, action.clone(), hash);
+            self.under_way.begin(job, action.clone(), hash, self.generation);
         }
     }
 
@@ -290,17 +297,25 @@ impl Worker {
                 if changed.is_err() {
                     std::future::pending::<()>().await; // The pool is gone: the kubelet is stopping.
                 }
-                self.assignment = self.assigned.borrow_and_update().clone();
-                self.take_on();
+                let before = std::mem::replace(&mut self.assignment, self.assigned.borrow_and_update().clone());
+                if !refers::is_same(&before, &self.assignment) {
+                    self.take_on();
+                }
             }
             _ = self.observed.changed() => {}
-            Some(done) = self.under_way.next() => self.finish(done),
+            ended = self.under_way.next() => if let Some(done) = ended {
+                self.finish(done);
+            },
             () = self.probed.notified() => {}
             () = alarm => {}
         }
     }
 
     fn finish(&mut self, done: Done) {
+        // What came of an older assignment says nothing about this one, but that the pod's directory is gone.
+        if done.generation != self.generation && done.action != Action::CleanUp {
+            return;
+        }
         match done.result {
             Ok(()) => {
                 self.history.failures.remove(&done.key);

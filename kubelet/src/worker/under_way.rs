@@ -27,6 +27,8 @@ pub(super) struct Done {
     pub action: Action,
     /// What it made something for.
     pub hash: Option<String>,
+    /// The assignment it was begun for.
+    pub generation: u64,
     pub result: Result<(), Fault>,
 }
 
@@ -42,13 +44,13 @@ impl UnderWay {
     }
 
     /// Begins an action that makes what was wanted with that hash, if it makes anything.
-    pub fn begin(&mut self, job: Job, action: Action, hash: Option<String>) {
+    pub fn begin(&mut self, job: Job, action: Action, hash: Option<String>, generation: u64) {
         let key = action.key();
         let beginning = makes_something(&action).then_some(hash).flatten();
         let (begun_key, hash) = (key.clone(), beginning.clone());
         let task = self.tasks.spawn(async move {
             let result = apply::apply(&job, &action).await;
-            Done { key, action, hash, result }
+            Done { key, action, hash, generation, result }
         });
         self.keys.insert(begun_key.clone());
         self.begun.insert(begun_key, Begun { task, beginning });

@@ -56,7 +56,8 @@ pub fn read(
         options,
     };
     if let Some(root_dir) = root_dir {
-        draft.options.root_dir = root_dir;
+        // Containers are given files below it, and the engine takes no other paths.
+        draft.options.root_dir = std::path::absolute(&root_dir).unwrap_or(root_dir);
     }
     let mut warnings = Vec::new();
     if let (Some(path), Some(text)) = (&flags.config, file) {

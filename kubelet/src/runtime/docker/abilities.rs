@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, ContainerSummary, HostConfig};
 use tokio::sync::OnceCell;
 
 use super::errors::{WORK, within};
@@ -16,6 +16,8 @@ use crate::runtime::{Error, labels};
 #[derive(Default)]
 pub(super) struct Abilities {
     asked: OnceCell<()>,
+    /// It is being asked, or has been.
+    is_asking: AtomicBool,
     no_negative_oom_score: AtomicBool,
     no_privileged: AtomicBool,
     /// Capabilities that the engine itself lacks and so cannot give, where that can be known.
@@ -56,11 +58,25 @@ impl Abilities {
         self.lacking.get_or_init(|| async { capabilities::lacking(docker).await.unwrap_or_default() }).await
     }
 
+    /// Removes what a kubelet that was killed while it asked has left, should it be among these.
+    pub(super) async fn tidy(&self, docker: &Docker, found: &[ContainerSummary]) -> Result<(), Error> {
+        if self.is_asking.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let name = format!("/{}", probe_name(docker));
+        let left = found.iter().find(|c| c.names.iter().flatten().any(|of| *of == name));
+        match left.and_then(|c| c.id.as_deref()) {
+            Some(id) => lifecycle::remove(docker, id).await,
+            None => Ok(()),
+        }
+    }
+
     /// Starts a process with a negative score, on the host's network because that is the cheapest.
     async fn ask(&self, docker: &Docker) -> Result<(), Error> {
+        self.is_asking.store(true, Ordering::Relaxed);
         // The node's label alone makes it ours without making it a pod's.
         let labels = HashMap::from([(labels::NODE.to_owned(), docker.node.clone())]);
-        let name = format!("k8s_probe_{}", docker.node);
+        let name = probe_name(docker);
         lifecycle::remove(docker, &name).await?;
         let body = ContainerCreateBody {
             image: Some(pause_image().to_owned()),
@@ -95,4 +111,9 @@ impl Abilities {
         }
         Ok(())
     }
+}
+
+/// The container that the engine is tried with.
+fn probe_name(docker: &Docker) -> String {
+    format!("k8s_probe_{}", docker.node)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bollard::models::ContainerUpdateBody;
 use bollard::query_parameters::{KillContainerOptions, RemoveContainerOptions};
 use futures_util::StreamExt;
+use tokio::time::Instant;
 
 use super::errors::{ASK, WORK, is_gone, within};
 use super::{Docker, create, look, without};
@@ -59,20 +60,29 @@ pub(super) async fn signal(docker: &Docker, id: &str, signal: &str) -> Result<()
     }
 }
 
+/// Between two waits for the end of a container when the engine cut the first one off.
+const WAIT_AGAIN: Duration = Duration::from_millis(200);
+
 pub(super) async fn wait(docker: &Docker, id: &str, at_most: Duration) -> Result<bool, Error> {
-    let mut ends = std::pin::pin!(docker.client().await?.wait_container(id, None));
-    // bollard makes an error of every code but 0, and an engine that has gone away ends the wait too: whether the
-    // container has ended is for a look to tell.
-    let _ = tokio::time::timeout(at_most, ends.next()).await;
-    match look::inspect(docker, id).await {
-        Ok(found) => Ok(!running(found)),
-        Err(error) if is_gone(&error) => Ok(true),
-        Err(error) => Err(error),
+    let deadline = Instant::now() + at_most;
+    loop {
+        let mut ends = std::pin::pin!(docker.client().await?.wait_container(id, None));
+        // bollard makes an error of every code but 0, and an engine that has gone away ends the wait too: whether the
+        // container has ended is for a look to tell.
+        let waited = tokio::time::timeout_at(deadline, ends.next()).await;
+        match look::inspect(docker, id).await {
+            Ok(found) if !running(&found) => return Ok(true),
+            Err(error) if is_gone(&error) => return Ok(true),
+            Ok(_) if waited.is_err() => return Ok(false),
+            Err(error) if waited.is_err() => return Err(error),
+            // The wait was cut off before its time: the rest of it is still due.
+            Ok(_) | Err(_) => tokio::time::sleep(WAIT_AGAIN).await,
+        }
     }
 }
 
-fn running(found: bollard::models::ContainerInspectResponse) -> bool {
-    found.state.and_then(|state| state.running).unwrap_or_default()
+fn running(found: &bollard::models::ContainerInspectResponse) -> bool {
+    found.state.as_ref().and_then(|state| state.running).unwrap_or_default()
 }
 
 pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {

@@ -53,6 +53,7 @@ pub(super) async fn list(docker: &Docker) -> Result<Vec<Listed>, Error> {
     };
     let request = docker.client().await?.list_containers(Some(options));
     let found = within(ASK, "list containers", "containers", request).await?;
+    docker.abilities.tidy(docker, &found).await?;
     Ok(found.into_iter().filter_map(listed).collect())
 }
 

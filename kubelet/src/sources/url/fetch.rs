@@ -77,6 +77,15 @@ impl Client {
     /// # Errors
     /// Everything but 200 with something in it, and 304.
     pub async fn ask(&mut self) -> Result<Answer, Box<Problem>> {
+        let answer = self.ask_once().await;
+        if answer.is_err() {
+            // The next answer is to be read whole, so that the trouble is over with it.
+            self.last.clear();
+        }
+        answer
+    }
+
+    async fn ask_once(&mut self) -> Result<Answer, Box<Problem>> {
         let check_server = "check the server; what it served last stays in force";
         let request = self.client.get(self.url.clone()).headers(self.last.clone());
         let failed = |error: reqwest::Error| {

@@ -53,7 +53,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
         let etag = script.headers.iter().find(|(name, _)| *name == "etag").map(|(_, value)| value.clone());
         let known = request.headers().get("if-none-match").map(|value| value.to_str().unwrap().to_owned());
         let mut answer = script.clone();
-        if etag.is_some() && etag == known {
+        if script.status == 200 && etag.is_some() && etag == known {
             script.asked.push(("answered".to_owned(), "304".to_owned()));
             answer.status = 304;
             answer.body.clear();
@@ -204,6 +204,20 @@ async fn trouble_changes_nothing_and_is_told() {
     bed.script(|script| script.headers.clear());
     bed.serve(200, &pod("b"));
     bed.until("b", &[]).await;
+}
+
+#[tokio::test]
+async fn trouble_is_over_with_an_answer_that_would_be_the_same() {
+    let mut bed = Bed::start(200, &pod("a")).await;
+    let tag = |script: &mut Script| script.headers = vec![("etag", "\"1\"".to_owned())];
+    bed.script(tag);
+    bed.until("a", &[]).await;
+    bed.asked(|name, value| (name, value) == ("answered", "304")).await;
+    bed.serve(500, "oops");
+    bed.until("a", &["the server answered 500"]).await;
+    bed.serve(200, &pod("a"));
+    bed.script(tag);
+    bed.until("a", &[]).await;
 }
 
 #[tokio::test]
