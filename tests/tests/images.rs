@@ -75,6 +75,7 @@ async fn an_image_that_is_not_there_is_named_and_waits_with_back_off() {
     let app = world.wait_for_pod("app", "to back off", waiting).await;
     let message = app.container("main")["state"]["waiting"]["message"].as_str().unwrap().to_owned();
     assert!(message.contains("team/absent:9"), "{message}");
+    world.wait_for_event("app", "Back-off pulling image").await;
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ async fn a_job_ends_and_stays_ended() {
 #[tokio::test]
 async fn failure_is_tried_again_only_where_the_policy_says_so() {
     let world = World::running("policy").await;
-    // Fails until its third start, which it counts in a volume that outlives its containers.
+    // Fails until its second start, which it counts in a volume that outlives its containers.
     let count = "echo x >>/data/starts; [ $(wc -l </data/starts) -ge 2 ] || exit 3";
     let main = container("main", count, "volumeMounts: [{name: work, mountPath: /data}]");
     let spec =

@@ -247,9 +247,9 @@ pub struct Logs {
     pub limit_bytes: Option<String>,
 }
 
-/// Run a command in a container.
+/// A container to talk to.
 #[derive(Clone, Debug, Args)]
-pub struct Exec {
+pub struct Session {
     /// The pod, by its name here or in its manifest
     #[arg(value_name = "POD")]
     pub pod: String,
@@ -262,6 +262,14 @@ pub struct Exec {
     /// Pass standard input on
     #[arg(short = 'i', long)]
     pub stdin: bool,
+}
+
+/// Run a command in a container.
+#[derive(Clone, Debug, Args)]
+pub struct Exec {
+    /// Whom
+    #[command(flatten)]
+    pub session: Session,
     /// Give it a terminal
     #[arg(short, long)]
     pub tty: bool,
@@ -273,18 +281,9 @@ pub struct Exec {
 /// Attach to a container's own streams.
 #[derive(Clone, Debug, Args)]
 pub struct Attach {
-    /// The pod, by its name here or in its manifest
-    #[arg(value_name = "POD")]
-    pub pod: String,
-    /// The container, when the pod has several
-    #[arg(short, long, value_name = "NAME")]
-    pub container: Option<String>,
-    /// Where
+    /// Whom
     #[command(flatten)]
-    pub place: InNamespace,
-    /// Pass standard input on
-    #[arg(short = 'i', long)]
-    pub stdin: bool,
+    pub session: Session,
     /// The container has a terminal
     #[arg(short, long)]
     pub tty: bool,

@@ -15,7 +15,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 
-use super::args::{Attach, Exec};
+use super::args::{Attach, Exec, Session};
 use super::client::{Client, Error, escape, refused};
 use super::pod::Place;
 use super::terminal::{self, Raw};
@@ -29,28 +29,31 @@ const PIECE_BYTES: usize = 32 * 1024;
 
 /// Runs a command.
 pub async fn exec(client: &Client, exec: &Exec) -> anyhow::Result<ExitCode> {
-    let place = Place::find(client, &exec.place.namespace, &exec.pod, exec.container.as_deref()).await?;
+    let place = place(client, &exec.session).await?;
     let mut query = String::new();
     for part in &exec.command {
         query.push_str(&format!("&command={}", escape(part)));
     }
-    let wish = Wish { stdin: exec.stdin, tty: exec.tty };
+    let wish = Wish { stdin: exec.session.stdin, tty: exec.tty };
     run(client, &place, "exec", &query, wish.with_terminal()).await
 }
 
 /// Attaches to the container's first process.
 pub async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<ExitCode> {
-    let place =
-        Place::find(client, &attach.place.namespace, &attach.pod, attach.container.as_deref()).await?;
+    let place = place(client, &attach.session).await?;
     let has_terminal = place.spec.get("tty") == Some(&Value::Bool(true));
     if attach.tty && !has_terminal {
         eprintln!("Unable to use a TTY - container {} did not allocate one", place.container);
     }
-    let wish = Wish { stdin: attach.stdin, tty: attach.tty && has_terminal };
+    let wish = Wish { stdin: attach.session.stdin, tty: attach.tty && has_terminal };
     if wish.stdin {
         eprintln!("If you don't see a command prompt, try pressing enter.");
     }
     run(client, &place, "attach", "", wish.with_terminal()).await
+}
+
+async fn place(client: &Client, with: &Session) -> Result<Place, Error> {
+    Place::find(client, &with.place.namespace, &with.pod, with.container.as_deref()).await
 }
 
 /// What of this end is to be passed on.

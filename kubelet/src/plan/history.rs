@@ -84,6 +84,25 @@ pub struct Failure {
     pub delay: Duration,
 }
 
+/// The reason of a pull that failed.
+pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
+
+/// How long such a failure is shown as one, before it is shown as a pull that waits.
+const SHOWN: Duration = Duration::from_secs(2);
+
+impl Failure {
+    /// When a pull that failed becomes one that waits; `None` for any other failure.
+    pub fn backs_off_at(&self) -> Option<Timestamp> {
+        let failed_at = self.retry_at.checked_sub(self.delay).ok()?;
+        (self.reason == ERR_IMAGE_PULL).then(|| failed_at.checked_add(SHOWN).ok()).flatten()
+    }
+
+    /// True for a pull that failed a moment ago and waits now.
+    pub fn is_back_off(&self, now: Timestamp) -> bool {
+        self.backs_off_at().is_some_and(|at| at <= now)
+    }
+}
+
 impl History {
     /// An edited pod that had come to its end begins anew: what ended before `now` no longer counts.
     pub fn revive(&mut self, hashes: &str, now: Timestamp) {
@@ -95,16 +114,13 @@ impl History {
         }
     }
 
-    /// Keeps what the engine may forget of the pod as it is now; true when anything was new.
-    pub fn remember(&mut self, observed: &observed::Pod, now: Timestamp) -> bool {
-        let mut is_news = self.started_at.is_none();
+    /// Keeps what the engine may forget of the pod as it is now.
+    pub fn remember(&mut self, observed: &observed::Pod, now: Timestamp) {
         self.started_at.get_or_insert(now);
         if let Some(sandbox) = observed.sandbox() {
-            is_news |= sandbox.attempt + 1 > self.sandboxes;
             self.sandboxes = self.sandboxes.max(sandbox.attempt + 1);
             if !sandbox.ips.is_empty() && self.ips != sandbox.ips {
                 self.ips.clone_from(&sandbox.ips);
-                is_news = true;
             }
         }
         for container in observed.containers.iter().rev() {
@@ -118,7 +134,6 @@ impl History {
                     || (container.attempt == last.attempt && ended.is_some() && ended != last.ended)
             });
             if is_newer {
-                is_news = true;
                 let run = LastRun {
                     attempt: container.attempt,
                     hash: container.hash.clone(),
@@ -129,6 +144,5 @@ impl History {
                 self.last.insert(container.name.clone(), run);
             }
         }
-        is_news
     }
 }

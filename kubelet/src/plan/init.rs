@@ -2,7 +2,7 @@
 
 use super::container::{Role, keep, started};
 use super::{Input, Plan, View, Waiting, inits, is_sidecar};
-use crate::observed::{Sandbox, State};
+use crate::observed::Sandbox;
 
 /// Keeps the init phase going; true once the pod's main containers may run.
 pub(super) fn done(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) -> bool {
@@ -28,7 +28,7 @@ pub(super) fn done(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: 
             return false;
         }
     }
-    matches!(sandbox.state, State::Running { .. } | State::Created)
+    true
 }
 
 /// Its start, postStart hook included, is under way.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
 
-pub use history::{Failure, History, LastRun, Terminal};
+pub use history::{ERR_IMAGE_PULL, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};
 pub use view::View;
@@ -255,7 +255,7 @@ impl Plan {
         if let Some(failure) = input.history.failures.get(&key)
             && failure.retry_at > input.now
         {
-            self.wake(failure.retry_at);
+            self.wake(failure.backs_off_at().filter(|at| *at > input.now).unwrap_or(failure.retry_at));
             self.waiting_on.push(Waiting::Retry(key));
             return;
         }

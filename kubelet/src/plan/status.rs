@@ -153,6 +153,10 @@ fn states(
         };
     }
     if let Some(failure) = input.history.failures.get(&Key::Container(name.clone())) {
+        if failure.is_back_off(input.now) {
+            let message = format!("Back-off pulling image: {}", failure.message);
+            return (waiting("ImagePullBackOff", &message), before());
+        }
         return (waiting(&failure.reason, &failure.message), before());
     }
     let back_off = plan.waiting_on.iter().find_map(|waiting| match waiting {

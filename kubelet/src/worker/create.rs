@@ -215,11 +215,11 @@ async fn ensure_image(job: &Job, container: &Container) -> Result<Image, Fault> 
             let message = format!("Failed to pull image \"{name}\": {error}");
             job.warn(&container.name, "Failed", format!("Error: {}", error.reason()));
             Err(match error.reason() {
-                "ErrImagePull" => Fault {
+                plan::ERR_IMAGE_PULL => Fault {
                     first_wait: Duration::from_secs(10),
                     longest_wait: Duration::from_secs(300),
                     repeats: true,
-                    ..Fault::lasting("ImagePullBackOff", "Failed", message)
+                    ..Fault::lasting(plan::ERR_IMAGE_PULL, "Failed", message)
                 },
                 reason => Fault::lasting(reason, "Failed", message),
             })

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::apply::Fault;
+use super::create;
 use super::run::Worker;
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
@@ -23,6 +24,8 @@ pub(super) struct Told {
     of: Option<(Arc<Pod>, bool)>,
     /// Back-offs told as events: container and attempt.
     back_offs: BTreeMap<String, u32>,
+    /// Waits after failed pulls told as events: container, and when it is tried again.
+    pulls: BTreeMap<String, Timestamp>,
     /// Why the record could not be written, until it can.
     pub unsaved: Option<io::ErrorKind>,
 }
@@ -45,6 +48,9 @@ impl Worker {
     ) {
         self.tell_status(plan, observed, verdicts, now);
         for waiting in &plan.waiting_on {
+            if let Waiting::Retry(key) = waiting {
+                self.tell_pull(key, now);
+            }
             let Waiting::BackOff { container, attempt, delay } = waiting else { continue };
             if self.told.back_offs.insert(container.clone(), *attempt) != Some(*attempt) {
                 let message = format!(
@@ -55,6 +61,18 @@ impl Worker {
                 let about = About::container(self.pod(), container);
                 self.tools.outbox.note(about, Severity::Warning, "BackOff", message);
             }
+        }
+    }
+
+    /// Tells once of each wait after a failed pull.
+    fn tell_pull(&mut self, key: &Key, now: Timestamp) {
+        let (Some(name), Some(failure)) = (key.container(), self.history.failures.get(key)) else { return };
+        if failure.is_back_off(now) && self.told.pulls.get(name) != Some(&failure.retry_at) {
+            let image = create::find(self.pod(), name).and_then(|c| c.image.as_deref()).unwrap_or_default();
+            let about = About::container(self.pod(), name);
+            let message = format!("Back-off pulling image \"{image}\"");
+            self.tools.outbox.note(about, Severity::Normal, "BackOff", message);
+            self.told.pulls.insert(name.to_owned(), failure.retry_at);
         }
     }
 

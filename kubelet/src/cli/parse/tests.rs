@@ -55,7 +55,7 @@ fn flags_as_kubectl_users_type_them() {
     let Verb::Exec(exec) = read("exec -it web -c c -- sh -c x --flag").unwrap().verb else {
         panic!("no exec")
     };
-    assert!(exec.stdin && exec.tty);
+    assert!(exec.session.stdin && exec.tty);
     assert_eq!(exec.command, ["sh", "-c", "x", "--flag"]);
 }
 

@@ -125,7 +125,7 @@ impl Moment {
     /// That has failed and is tried again at that second.
     fn failed(mut self, key: Key, retry_at: i64) -> Self {
         let failure = Failure {
-            reason: "ImagePullBackOff".to_owned(),
+            reason: "ErrImagePull".to_owned(),
             message: "why".to_owned(),
             retry_at: at(retry_at),
             delay: Duration::from_secs(10),

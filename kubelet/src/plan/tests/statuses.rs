@@ -105,6 +105,9 @@ fn init_containers_hold_back() {
 
 #[test]
 fn failures_are_named() {
-    let failed = Moment::of(WEB).up().failed(Key::Container("web".to_owned()), 110);
-    check(failed, "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
+    let failed = |retry_at| Moment::of(WEB).up().failed(Key::Container("web".to_owned()), retry_at);
+    check(failed(109), "Pending; web=ErrImagePullx0; PodReadyToStartContainers Initialized PodScheduled");
+    assert_eq!(failed(109).plan().wake_at, Some(at(101)), "two seconds after it failed");
+    check(failed(108), "Pending; web=ImagePullBackOffx0; PodReadyToStartContainers Initialized PodScheduled");
+    assert_eq!(failed(108).plan().wake_at, Some(at(108)));
 }
