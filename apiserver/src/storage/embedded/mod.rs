@@ -93,7 +93,7 @@ impl Embedded {
             Ok((database, revision))
         };
         let (database, revision) = open().map_err(|error| in_database(&file, error))?;
-        let shared = Arc::new(Shared::new(file.clone(), database, revision));
+        let shared = Arc::new(Shared::new(file.clone(), database, revision, limits));
         let (newest, subscriber) = watch::channel(revision);
         let (requests, waiting) = mpsc::unbounded_channel();
         let writer = Writer { medium, shared: shared.clone(), limits, newest };

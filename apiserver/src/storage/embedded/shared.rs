@@ -24,12 +24,18 @@ pub(super) struct Shared {
     /// None while it is being opened anew, when that failed, and in the end.
     database: RwLock<Option<Database>>,
     recent: Mutex<History>,
+    /// Never more than the log in the file holds.
+    recent_limits: Limits,
 }
 
 impl Shared {
-    pub(super) fn new(file: PathBuf, database: Database, revision: Revision) -> Self {
-        let recent = Mutex::new(History::new(revision, RECENT));
-        Self { file, database: RwLock::new(Some(database)), recent }
+    pub(super) fn new(file: PathBuf, database: Database, revision: Revision, limits: Limits) -> Self {
+        let recent_limits = Limits {
+            revisions: limits.revisions.min(RECENT.revisions),
+            bytes: limits.bytes.min(RECENT.bytes),
+        };
+        let recent = Mutex::new(History::new(revision, recent_limits));
+        Self { file, database: RwLock::new(Some(database)), recent, recent_limits }
     }
 
     /// Reads from one consistent picture of the file.
@@ -74,7 +80,7 @@ impl Shared {
 
     /// Forgets the changes in memory because some between them and that revision are only in the file.
     pub(super) fn restart_recent(&self, revision: Revision) {
-        *self.recent() = History::new(revision, RECENT);
+        *self.recent() = History::new(revision, self.recent_limits);
     }
 }
 
