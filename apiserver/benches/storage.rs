@@ -16,7 +16,8 @@ const VALUE_BYTES: usize = 1024;
 
 #[tokio::main]
 async fn main() {
-    let directory = tempfile::tempdir_in(std::env::var_os("CORACLE_BENCH_DIR").unwrap_or(".".into())).unwrap();
+    let directory =
+        tempfile::tempdir_in(std::env::var_os("CORACLE_BENCH_DIR").unwrap_or(".".into())).unwrap();
     floor(directory.path());
     for writers in [1, 16, 64] {
         let store = open(&directory.path().join(writers.to_string())).await;
@@ -29,7 +30,11 @@ async fn main() {
         let bytes = std::fs::metadata(path.join("store.redb")).unwrap().len();
         let start = Instant::now();
         open(&path).await;
-        println!("open and check {:>4} MB {:>8.0} ms", bytes / 1_000_000, start.elapsed().as_secs_f64() * 1e3);
+        println!(
+            "open and check {:>4} MB {:>8.0} ms",
+            bytes / 1_000_000,
+            start.elapsed().as_secs_f64() * 1e3
+        );
     }
 }
 
