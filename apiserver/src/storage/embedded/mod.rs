@@ -35,7 +35,7 @@ use self::directory::{Directory, new_file};
 use self::failure::{at_file, in_database, is_broken, on_look};
 use self::medium::Medium;
 use self::shared::Shared;
-use self::tables::{KNOWN_FORMAT, Standing};
+use self::tables::{KNOWN_FORMAT, Look, Standing};
 use self::writer::{Request, Work, Writer};
 use super::transaction::FIRST_REVISION;
 use super::watch::{Batches, Log, batches};
@@ -179,7 +179,7 @@ impl Drop for Embedded {
 
 /// Reads all of a file without writing to it, and refuses what is not a store that is known here.
 fn inspect(file: &Path, look: Box<dyn StorageBackend>) -> Result<Standing, Error> {
-    let standing = tables::examine(look).map_err(|error| on_look(file, error))?;
+    let standing = tables::examine(look, Look::Whole).map_err(|error| on_look(file, error))?;
     if standing.format > KNOWN_FORMAT {
         return Err(Error::Newer { file: file.to_owned(), found: standing.format, known: KNOWN_FORMAT });
     }

@@ -74,13 +74,22 @@ pub(super) fn open(backend: Box<dyn StorageBackend>) -> Result<Database, redb::E
     Ok(builder().create_with_backend(Boxed(backend))?)
 }
 
-/// Reads and checks every page of a file without changing it.
-pub(super) fn examine(backend: Box<dyn StorageBackend>) -> Result<Standing, redb::Error> {
+/// How closely a file is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Every page is read and checked.
+    Whole,
+    /// What it says of itself is believed.
+    Glance,
+}
+
+/// Looks at a file without changing it.
+pub(super) fn examine(backend: Box<dyn StorageBackend>, look: Look) -> Result<Standing, redb::Error> {
     if backend.len()? == 0 {
         return Err(redb::Error::Corrupted("the file is empty".to_owned()));
     }
     let overlay = Overlay::new(backend)?;
-    let database = builder().set_check_integrity_on_open(true).create_with_backend(overlay)?;
+    let database = builder().set_check_integrity_on_open(look == Look::Whole).create_with_backend(overlay)?;
     let transaction = database.begin_read()?;
     let standing = standing(&transaction)?;
     if standing.format == KNOWN_FORMAT {

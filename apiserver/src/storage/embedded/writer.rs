@@ -10,7 +10,7 @@ use super::codec::{batch_row, entry_row};
 use super::failure::in_database;
 use super::medium::Medium;
 use super::shared::Shared;
-use super::tables::{ENTRIES, FACTS, LOG, LOG_BYTES, REVISION, open};
+use super::tables::{ENTRIES, FACTS, LOG, LOG_BYTES, Look, REVISION, examine, open};
 use super::{failure, reads, tables};
 use crate::storage::decide::{Decision, decide};
 use crate::storage::transaction::yet_to_come;
@@ -184,10 +184,19 @@ impl Writer {
             {
                 return staged.answers;
             }
-            (Err(_), Some(_)) => Error::Unknown { file: self.shared.file.clone(), reason },
+            (Err(_), Some(staged)) if !self.lacks(staged.revision) => {
+                Error::Unknown { file: self.shared.file.clone(), reason }
+            }
             _ => in_database(&self.shared.file, failure.error),
         };
         vec![Err(error); requests]
+    }
+
+    /// True when the file can be read, though it cannot be opened, and has not come to that revision: it never will.
+    fn lacks(&self, revision: Revision) -> bool {
+        let look = self.medium.look().map_err(redb::Error::from);
+        let standing = look.and_then(|look| examine(look, Look::Glance));
+        standing.is_ok_and(|standing| standing.revision < revision)
     }
 
     /// Opens the file anew, which also writes its head again and waits for the disk: what it says from then on stays.

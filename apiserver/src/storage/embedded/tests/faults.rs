@@ -119,10 +119,11 @@ async fn a_disk_that_forgets_is_not_believed() {
     let before = disk.bytes();
     let store = disk.open().unwrap();
     put(&store, "/a", "one").await;
-    disk.become_holding(before);
-    disk.fail_once(Fault::Sync, 0);
+    disk.fail(Fault::Gone, 0);
     let outcome = store.commit(Transaction::put("/a", Expected::Any, Bytes::new())).await;
     assert!(matches!(outcome, Err(Error::Unknown { .. })), "{outcome:?}");
+    disk.become_holding(before);
+    disk.mend();
     let error = store.get("/a").await.unwrap_err();
     assert!(
         matches!(&error, Error::Damaged { reason, .. } if reason.contains("revision 1, and 2")),
