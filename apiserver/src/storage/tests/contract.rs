@@ -17,7 +17,7 @@ use crate::storage::{
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A log so short that tests can run past it.
-pub(in crate::storage) const SHORT: Limits = Limits { revisions: 20, bytes: 1024 * 1024 };
+pub(in crate::storage) const SHORT: Limits = Limits { revisions: 8, bytes: 1024 * 1024 };
 
 /// Everything that a store must do, each case on a fresh one from `make`.
 pub(in crate::storage) async fn contract(make: impl AsyncFn(Limits) -> Arc<dyn Store>) {
@@ -201,14 +201,14 @@ async fn a_watch_waits_for_what_is_to_come(store: Arc<dyn Store>) {
     let mut later = store.watch(now + 2).await.unwrap();
     let writer = store.clone();
     let writing = tokio::spawn(async move {
-        for n in 0..50 {
+        for n in 0..20 {
             put(&*writer, &format!("/{n}"), "x").await;
         }
     });
-    for n in 1..=50 {
+    for n in 1..=20 {
         assert_eq!(next(&mut watch).await.unwrap().revision, now + n);
     }
-    for n in 3..=50 {
+    for n in 3..=20 {
         assert_eq!(next(&mut later).await.unwrap().revision, now + n);
     }
     writing.await.unwrap();
@@ -231,8 +231,8 @@ async fn a_watch_tells_what_happened(store: &dyn Store) {
 }
 
 async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>) {
-    const WRITERS: u64 = 8;
-    const TIMES: u64 = 25;
+    const WRITERS: u64 = 6;
+    const TIMES: u64 = 10;
     let count = |store: Arc<dyn Store>| async move {
         for _ in 0..TIMES {
             add_one(&*store, "/counter").await;
@@ -257,7 +257,7 @@ async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>) {
 async fn a_slow_watcher_is_closed_and_stops_nobody(store: &dyn Store) {
     let start = put(store, "/a", "0").await;
     let mut watch = store.watch(start).await.unwrap();
-    for n in 0..5 * SHORT.revisions {
+    for n in 0..3 * SHORT.revisions {
         put(store, "/a", &n.to_string()).await;
     }
     let newest = store.revision().await.unwrap();
@@ -278,7 +278,7 @@ async fn a_slow_watcher_is_closed_and_stops_nobody(store: &dyn Store) {
 async fn a_watcher_that_keeps_up_outlives_the_log(store: &dyn Store) {
     let start = store.revision().await.unwrap();
     let mut watch = store.watch(start).await.unwrap();
-    for _ in 0..3 * SHORT.revisions {
+    for _ in 0..2 * SHORT.revisions {
         let revision = put(store, "/a", "x").await;
         assert_eq!(next(&mut watch).await.unwrap().revision, revision);
     }

@@ -29,7 +29,7 @@ async fn what_was_told_outlives_the_process() {
     let mut revision = 0;
     for kill in 0..kills {
         let mut child = start(directory.path());
-        read_until_killed(&mut child, fastrand::usize(..30), &mut told);
+        read_until_killed(&mut child, fastrand::usize(..12), &mut told);
         let store = open(directory.path()).await;
         let now = store.revision().await.unwrap();
         let newest = told.values().map(|(_, revision)| *revision).max().unwrap_or(1);

@@ -16,14 +16,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let write = (0_u64..20_000, 1_usize..9000, any::<u8>());
     let step = prop_oneof![
         write.prop_map(|(offset, length, byte)| Step::Write(offset, vec![byte; length])),
-        (0_u64..30_000).prop_map(Step::Len),
+        (0_u64..15_000).prop_map(Step::Len),
     ];
     prop::collection::vec(step, 0..12)
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn an_overlay_is_a_copy_that_costs_nothing(below in prop::collection::vec(any::<u8>(), 0..15_000), steps in steps()) {
+    fn an_overlay_is_a_copy_that_costs_nothing(below in prop::collection::vec(any::<u8>(), 0..9000), steps in steps()) {
         let disk = Disk::holding(below.clone());
         let overlay = Overlay::new(disk.backend()).unwrap();
         let mut model = below.clone();
