@@ -6,6 +6,7 @@ pub mod expand;
 pub mod fault;
 pub mod legacy;
 pub mod object;
+pub mod patch;
 pub mod path;
 pub mod problem;
 pub mod qos;
@@ -13,6 +14,7 @@ pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
+pub mod shape;
 pub mod table;
 pub mod validate;
 
