@@ -1,5 +1,6 @@
 //! The Kubernetes nouns Coracle speaks: decoding, defaults, validation.
 
+pub mod apply;
 pub mod decode;
 pub mod defaults;
 pub mod expand;
