@@ -1,4 +1,4 @@
-//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation.
+//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation, patches, server-side apply.
 
 pub mod apply;
 pub mod decode;

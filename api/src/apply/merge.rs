@@ -17,11 +17,9 @@ pub(super) fn check(applied: &Value, shape: Shape<'_>, at: &Path<'_>) -> Result<
     let refuse = |what: &str| Err(format!(".{}: {what}", at.to_owned()));
     match (shape.form(), applied) {
         (Form::List { .. }, Value::Array(_)) | (_, Value::Null) => {}
-        (Form::List { .. }, other) => return refuse(&format!("expected list, got {other}")),
+        (Form::List { .. }, _) => return refuse("expected list"),
         (Form::Struct { .. } | Form::Map { .. }, Value::Object(_)) => {}
-        (Form::Struct { .. } | Form::Map { .. }, other) => {
-            return refuse(&format!("expected map, got {other}"));
-        }
+        (Form::Struct { .. } | Form::Map { .. }, _) => return refuse("expected map"),
         (Form::Unknown | Form::Scalar, _) => {}
     }
     match (applied, shape.form()) {

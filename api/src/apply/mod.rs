@@ -26,7 +26,7 @@ pub use self::conflict::{Conflict, Conflicts};
 pub use self::extract::extract;
 pub use self::set::{Element, FieldPath, Set};
 pub use self::track::track_update;
-pub use self::writer::{Part, Writer};
+pub use self::writer::{Part, Writer, manager_of};
 
 use self::compare::{Comparison, same_but_for_nulls};
 use self::managed::{Entry, Identity, Managed, Operation};
@@ -67,9 +67,9 @@ pub fn apply(
     force: bool,
     writer: &Writer<'_>,
 ) -> Result<Applied, Refusal> {
-    check(live, applied, writer)?;
     let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let recorded = Managed::take(&mut before);
+    check(&before, applied, writer)?;
     let mut managed = Managed::read(recorded.as_ref())
         .map_err(|what| Refusal::Malformed(format!("failed to decode managed fields: {what}")))?;
     if managed.0.is_empty() && live.is_some() {
@@ -101,10 +101,11 @@ pub fn apply(
     if is_same {
         object = before;
     }
-    if let (true, Some(last), Some(own)) = (is_same, last, managed.0.get_mut(&identity)) {
-        if last.set == own.set && last.api_version == own.api_version {
-            own.time = last.time;
-        }
+    if let (true, Some(last), Some(own)) = (is_same, last, managed.0.get_mut(&identity))
+        && last.set == own.set
+        && last.api_version == own.api_version
+    {
+        own.time = last.time;
     }
     last_applied::renew(&mut object, applied, writer);
     managed.put(&mut object);
@@ -117,12 +118,12 @@ fn entry(writer: &Writer<'_>, set: Set) -> Entry {
 }
 
 /// Refuses what cannot be applied, whoever owns what.
-fn check(live: Option<&Value>, applied: &Value, writer: &Writer<'_>) -> Result<(), Refusal> {
+fn check(before: &Value, applied: &Value, writer: &Writer<'_>) -> Result<(), Refusal> {
     let malformed = |what: String| Err(Refusal::Malformed(what));
     if !applied.is_object() {
         return malformed("what is applied is an object".to_owned());
     }
-    if !fits(applied, MAX_DEPTH) || !live.is_none_or(|live| fits(live, MAX_DEPTH)) {
+    if !fits(applied, MAX_DEPTH) || !fits(before, MAX_DEPTH) {
         return malformed(format!("the object nests deeper than {MAX_DEPTH}; flatten it"));
     }
     let api_version = applied.get("apiVersion").and_then(Value::as_str).unwrap_or_default();

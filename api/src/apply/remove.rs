@@ -46,7 +46,7 @@ fn keep(value: &mut Value, node: Option<&Node>, shape: Shape<'_>) -> bool {
 /// Takes out of `merged` what the applier owned by `last` and nobody owns any more, himself included: `owned` is what
 /// all managers own now.
 pub(super) fn prune(merged: Value, last: &Set, owned: &Set, shape: Shape<'_>) -> Value {
-    if last.is_empty() {
+    if last.difference(owned).is_empty() {
         return merged;
     }
     let last = last.with_structs(shape);

@@ -23,6 +23,7 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) 
         return;
     }
     if !fits(&before, MAX_DEPTH) || !fits(new, MAX_DEPTH) {
+        // Its record would be too deep to be read again.
         managed.put(new);
         return;
     }

@@ -24,6 +24,21 @@ pub struct Writer<'a> {
     pub now: Timestamp,
 }
 
+/// How long the name of a manager may be, in bytes; the API's limit.
+const MAX_MANAGER_BYTES: usize = 128;
+
+/// What a client calls itself as a field manager: what it says it is or, when it says nothing, the first word of its
+/// user agent, `kubectl/v1.36.0 (linux/amd64)`.
+pub fn manager_of(field_manager: Option<&str>, user_agent: &str) -> String {
+    if let Some(manager) = field_manager.filter(|manager| !manager.is_empty()) {
+        return manager.to_owned();
+    }
+    let name = user_agent.split('/').next().unwrap_or_default();
+    let mut name: String = name.chars().filter(|c| !c.is_control()).collect();
+    name.truncate(name.floor_char_boundary(MAX_MANAGER_BYTES));
+    name
+}
+
 /// The part of an object that a request may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {

@@ -7,8 +7,12 @@ pub mod strategic;
 use serde_json::Value;
 use thiserror::Error;
 
-/// How deep an object and a patch may nest: what the JSON reader takes, so that whatever is stored reads back.
-pub const MAX_DEPTH: usize = 127;
+/// How deep a patch may nest, and an object whose fields have owners: their record nests five deeper than the object, and
+/// the whole has to be [`READABLE_DEPTH`].
+pub const MAX_DEPTH: usize = 120;
+
+/// How deep the JSON reader goes, so how deep a stored object nests at most.
+pub const READABLE_DEPTH: usize = 127;
 
 /// Why a patch was not made.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -35,8 +39,10 @@ pub(crate) fn fits(value: &Value, depth: usize) -> bool {
 
 /// Refuses what nests too deep to be walked.
 fn check_depth(object: &Value, patch: &Value) -> Result<(), PatchError> {
-    if fits(object, MAX_DEPTH) && fits(patch, MAX_DEPTH) {
+    if fits(object, READABLE_DEPTH) && fits(patch, MAX_DEPTH) {
         return Ok(());
     }
-    Err(PatchError::TooLarge(format!("the object or its patch nests deeper than {MAX_DEPTH}; flatten it")))
+    Err(PatchError::TooLarge(format!(
+        "the patch nests deeper than {MAX_DEPTH}, or its object does; flatten it"
+    )))
 }

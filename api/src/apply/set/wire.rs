@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::{Element, Node, Set};
-use crate::patch::MAX_DEPTH;
+use crate::patch::READABLE_DEPTH;
 
 const SELF: &str = ".";
 
@@ -17,7 +17,7 @@ impl Set {
     /// What is wrong with it, for a message.
     pub fn parse(fields: &Value) -> Result<Self, String> {
         match fields {
-            Value::Object(fields) => Ok(read(fields, MAX_DEPTH)?.children),
+            Value::Object(fields) => Ok(read(fields, READABLE_DEPTH)?.children),
             Value::Null => Ok(Self::default()),
             _ => Err("fieldsV1 is no object".to_owned()),
         }
@@ -30,7 +30,7 @@ impl Set {
 }
 
 fn read(fields: &Map<String, Value>, depth: usize) -> Result<Node, String> {
-    let depth = depth.checked_sub(1).ok_or_else(|| format!("fieldsV1 nests deeper than {MAX_DEPTH}"))?;
+    let depth = depth.checked_sub(1).ok_or_else(|| format!("fieldsV1 nests deeper than {READABLE_DEPTH}"))?;
     let mut node = Node::default();
     for (key, value) in fields {
         if key == SELF {
@@ -39,7 +39,7 @@ fn read(fields: &Map<String, Value>, depth: usize) -> Result<Node, String> {
             let child = match value {
                 Value::Object(fields) => read(fields, depth)?,
                 Value::Null => Node::leaf(),
-                _ => return Err(format!("`{key}` leads to {value}, which is no object")),
+                _ => return Err(format!("`{key}` leads to what is no object")),
             };
             node.children.put(element, child);
         }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Part, Story, Writer, apply, track_update};
+use super::{Part, Story, Writer, apply, spec, track_update};
 use crate::apply::{Set, extract};
 use crate::shape::random::{any_object, any_pod, any_value};
 use crate::shape::{Shape, sample};
@@ -17,6 +17,50 @@ fn owned(object: &Value, manager: &str) -> Set {
 
 fn writer(manager: &'static str) -> Writer<'static> {
     Story::pod().writer(manager)
+}
+
+#[test]
+fn whatever_is_stored_reads_back() {
+    let deep = |depth: usize| {
+        let mut deep = json!({"apiVersion": "v1", "d": "x"});
+        for _ in 1..depth {
+            deep = json!({"apiVersion": "v1", "d": deep});
+        }
+        deep
+    };
+    let reads_back = |object: &Value| serde_json::from_str::<Value>(&object.to_string()).unwrap() == *object;
+    for depth in [1, 119, 120] {
+        let mut other = deep(depth);
+        *other.pointer_mut(&"/d".repeat(depth)).unwrap() = "y".into();
+        let story = Story::pod()
+            .create("u", deep(depth))
+            .force("a", other.clone())
+            .update("v", |new| *new = deep(depth));
+        assert!(reads_back(story.object.as_ref().unwrap()));
+        assert!(story.get("/metadata/managedFields").is_some());
+        let patched =
+            crate::patch::strategic::apply(story.object.as_ref().unwrap(), &other, sample::pod()).unwrap();
+        assert!(reads_back(&patched));
+        assert_eq!(crate::patch::merge::apply(&patched, &other), Ok(patched));
+    }
+    for depth in [121, 127] {
+        let story = Story::pod().create("u", deep(depth)).update("v", |new| new["x"] = 1.into());
+        assert!(reads_back(story.object.as_ref().unwrap()));
+        assert_eq!(story.get("/metadata/managedFields"), None);
+    }
+}
+
+#[test]
+fn large_objects_take_no_time() {
+    let pod = |image: &str| {
+        let env: Value = (0..20).map(|i| json!({"name": format!("E{i}"), "value": "x"})).collect();
+        let containers: Value =
+            (0..300).map(|i| json!({"name": format!("c{i}"), "image": image, "env": env})).collect();
+        spec(json!({"containers": containers}))
+    };
+    let story =
+        Story::pod().apply("a", pod("1")).apply("a", pod("2")).apply("a", spec(json!({"nodeName": "n"})));
+    assert_eq!(story.get("/spec"), Some(&json!({"nodeName": "n"})));
 }
 
 proptest! {

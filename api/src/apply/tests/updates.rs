@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Part, Story, spec};
+use crate::apply::manager_of;
 
 #[test]
 fn who_creates_owns_what_is_there() {
@@ -171,6 +172,20 @@ fn old_updates_become_one() {
         "ancient-changes Update@5 .metadata.labels.a .metadata.labels.b .metadata.labels.c .metadata.labels.d"
     );
     assert!(owners[2].starts_with("e Update@6") && owners[10].starts_with("m Update@14"));
+}
+
+#[test]
+fn a_manager_is_what_the_client_calls_itself() {
+    for (field_manager, user_agent, manager) in [
+        (Some("helm"), "kubectl/v1.36.0 (linux/amd64)", "helm"),
+        (Some(""), "kubectl/v1.36.0 (linux/amd64)", "kubectl"),
+        (None, "curl", "curl"),
+        (None, "a\u{7}b/1", "ab"),
+        (None, "", ""),
+    ] {
+        assert_eq!(manager_of(field_manager, user_agent), manager);
+    }
+    assert_eq!(manager_of(None, &"é".repeat(100)).len(), 128);
 }
 
 #[test]

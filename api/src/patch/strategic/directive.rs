@@ -29,9 +29,7 @@ impl Directive {
             Some(Value::String(text)) if text == "replace" => Ok(Some(Self::Replace)),
             Some(Value::String(text)) if text == "delete" => Ok(Some(Self::Delete)),
             Some(Value::String(text)) if text == "merge" => Ok(Some(Self::Merge)),
-            Some(other) => {
-                Err(malformed(at, &format!("unknown patch type {other}; $patch is replace, delete or merge")))
-            }
+            Some(_) => Err(malformed(at, "unknown patch type; $patch is replace, delete or merge")),
         }
     }
 }

@@ -106,12 +106,9 @@ fn finish(
         None => mentioned,
         // An empty order says nothing.
         Some(wanted) if wanted.is_empty() || order::is_in_order(&mentioned, &wanted) => wanted,
-        Some(wanted) => {
-            let list = wanted.join(", ");
-            return Err(malformed(
-                at,
-                &format!("the order in patch list doesn't match $setElementOrder list: {list}"),
-            ));
+        Some(_) => {
+            let what = "the order in patch list doesn't match $setElementOrder list; name each element of the patch there";
+            return Err(malformed(at, what));
         }
     };
     target.extend(order::arrange(items, &wanted, before).into_iter().map(|(_, value)| value));
