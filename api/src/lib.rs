@@ -8,6 +8,7 @@ pub mod legacy;
 pub mod object;
 pub mod path;
 pub mod problem;
+pub mod protobuf;
 pub mod qos;
 pub mod quantity;
 pub mod references;

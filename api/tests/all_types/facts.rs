@@ -124,6 +124,7 @@ apiextensions.v1.CustomResourceSubresourceScale: labelSelectorPath
 apiextensions.v1.JSONSchemaProps: $ref maxItems maxLength maxProperties maximum minItems minLength minProperties minimum
 apiextensions.v1.JSONSchemaProps: multipleOf x-kubernetes-list-type x-kubernetes-map-type
 apiextensions.v1.JSONSchemaProps: x-kubernetes-preserve-unknown-fields
+apiextensions.v1.JSONSchemaPropsOrBool: allows
 apiextensions.v1.ServiceReference: path port
 apiextensions.v1.ValidationRule: optionalOldSelf reason
 apiextensions.v1.WebhookClientConfig: url
