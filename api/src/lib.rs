@@ -1,18 +1,22 @@
-//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation.
+//! The Kubernetes nouns Coracle speaks: decoding, defaults, validation, patches, server-side apply.
 
+pub mod apply;
 pub mod decode;
 pub mod defaults;
 pub mod expand;
 pub mod fault;
 pub mod legacy;
 pub mod object;
+pub mod patch;
 pub mod path;
 pub mod problem;
+pub mod protobuf;
 pub mod qos;
 pub mod quantity;
 pub mod references;
 pub mod resources;
 pub mod schema;
+pub mod shape;
 pub mod table;
 pub mod validate;
 

@@ -12,6 +12,7 @@ pub mod resource;
 pub mod selector;
 mod serve;
 pub mod status;
+pub mod storage;
 pub mod store;
 pub mod table;
 pub mod watch;

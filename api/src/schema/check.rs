@@ -29,7 +29,7 @@ struct Around<'a> {
 impl Walk<'_> {
     fn value(&mut self, of: &Kind, value: &mut Value, path: &Path<'_>, around: Option<&Around<'_>>) {
         match (of, &mut *value) {
-            (Kind::Any, _) => {}
+            (Kind::Any | Kind::OneOf(_), _) => {}
             (Kind::Object(name), Value::Object(fields)) => {
                 if let Some(of) = self.schema.get(name) {
                     self.fields(of, fields, path, around);
@@ -143,11 +143,12 @@ impl Kind {
             Self::String => "a string".to_owned(),
             Self::Bool => "true or false".to_owned(),
             Self::Int32 | Self::Int64 => "a whole number".to_owned(),
+            Self::Double => "a number".to_owned(),
             Self::IntOrString => "a whole number or a string".to_owned(),
             Self::Quantity => "an amount".to_owned(),
-            Self::Time => "a time".to_owned(),
+            Self::Time | Self::MicroTime => "a time".to_owned(),
             Self::Bytes => "a string in base64".to_owned(),
-            Self::Any => "anything".to_owned(),
+            Self::Any | Self::OneOf(_) => "anything".to_owned(),
             Self::Object(name) => described(name),
             Self::List(of) => format!("a list of {}", of.several()),
             Self::Map(of) => format!("a map of {}", of.several()),
@@ -159,11 +160,12 @@ impl Kind {
             Self::String => "strings".to_owned(),
             Self::Bool => "true or false".to_owned(),
             Self::Int32 | Self::Int64 => "whole numbers".to_owned(),
+            Self::Double => "numbers".to_owned(),
             Self::IntOrString => "whole numbers or strings".to_owned(),
             Self::Quantity => "amounts".to_owned(),
-            Self::Time => "times".to_owned(),
+            Self::Time | Self::MicroTime => "times".to_owned(),
             Self::Bytes => "strings in base64".to_owned(),
-            Self::Any => "anything".to_owned(),
+            Self::Any | Self::OneOf(_) => "anything".to_owned(),
             Self::Object(name) => format!("{name} objects"),
             Self::List(_) => "lists".to_owned(),
             Self::Map(_) => "maps".to_owned(),

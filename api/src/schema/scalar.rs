@@ -23,6 +23,7 @@ fn repair(of: &Kind, value: &mut Value, path: &Path<'_>, faults: &mut Faults) {
     match (of, &mut *value) {
         (Kind::String, Value::String(_))
         | (Kind::Bool, Value::Bool(_))
+        | (Kind::Double, Value::Number(_))
         | (Kind::IntOrString, Value::String(_)) => {}
         (Kind::Int32 | Kind::IntOrString, Value::Number(_)) => {
             integer(value, path, faults, i64::from(i32::MIN), i64::from(i32::MAX))
@@ -30,7 +31,7 @@ fn repair(of: &Kind, value: &mut Value, path: &Path<'_>, faults: &mut Faults) {
         (Kind::Int64, Value::Number(_)) => integer(value, path, faults, i64::MIN, i64::MAX),
         (Kind::Quantity, Value::Number(number)) => *value = Value::String(plain(number)),
         (Kind::Quantity, Value::String(text)) => quantity(text, path, faults),
-        (Kind::Time, Value::String(text)) => time(text, path, faults),
+        (Kind::Time | Kind::MicroTime, Value::String(text)) => time(text, path, faults),
         (Kind::Bytes, Value::String(text)) => bytes(text, path, faults),
         (_, found) => wrong_type(of, found, path, faults),
     }
@@ -38,7 +39,7 @@ fn repair(of: &Kind, value: &mut Value, path: &Path<'_>, faults: &mut Faults) {
 
 fn wrong_type(of: &Kind, found: &Value, path: &Path<'_>, faults: &mut Faults) {
     let what = format!("expected {}, found {}", of.described(), described(found));
-    let textual = matches!(of, Kind::String | Kind::Bytes | Kind::Time);
+    let textual = matches!(of, Kind::String | Kind::Bytes | Kind::Time | Kind::MicroTime);
     match found {
         Value::Bool(_) | Value::Number(_) if textual => {
             faults.aim(path, Aim::Unquoted, what, "put it in quotes");

@@ -29,18 +29,24 @@ pub enum Kind {
     Int32,
     /// A whole number of 64 bits.
     Int64,
+    /// A number, whole or not.
+    Double,
     /// A whole number of 32 bits, or text.
     IntOrString,
     /// An amount of a resource.
     Quantity,
     /// A moment, in RFC 3339.
     Time,
+    /// A moment to the microsecond, in RFC 3339.
+    MicroTime,
     /// Bytes, in base64.
     Bytes,
     /// Anything at all.
     Any,
     /// An object of that type.
     Object(&'static str),
+    /// What one of the fields of that type holds, in place of the object.
+    OneOf(&'static str),
     /// A list of the same.
     List(Box<Kind>),
     /// A map from text to the same.
@@ -91,21 +97,26 @@ impl Type {
 }
 
 impl Kind {
-    fn parse(text: &'static str) -> Self {
+    pub(super) fn parse(text: &'static str) -> Self {
         if let Some(of) = text.strip_prefix("[]") {
             return Self::List(Box::new(Self::parse(of)));
         }
-        if let Some(of) = text.strip_prefix("map ") {
+        if let Some(of) = text.strip_prefix("map ").or_else(|| text.strip_prefix("{}")) {
             return Self::Map(Box::new(Self::parse(of)));
+        }
+        if let Some(of) = text.strip_prefix("oneOf:") {
+            return Self::OneOf(of);
         }
         match text {
             "string" => Self::String,
             "bool" => Self::Bool,
             "int32" => Self::Int32,
             "int64" => Self::Int64,
+            "double" => Self::Double,
             "intOrString" => Self::IntOrString,
             "quantity" => Self::Quantity,
             "time" => Self::Time,
+            "microTime" => Self::MicroTime,
             "bytes" => Self::Bytes,
             "any" => Self::Any,
             name => Self::Object(name),

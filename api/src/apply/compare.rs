@@ -1,0 +1,183 @@
+//! What became of an object: which fields were removed, modified and added.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::extract::extract;
+use super::parts::Parts;
+use super::set::{Element, Node, Set};
+use crate::shape::Shape;
+
+/// What is different in a new object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Comparison {
+    /// Only in the old one.
+    pub(super) removed: Set,
+    /// In both, with another value.
+    pub(super) modified: Set,
+    /// Only in the new one.
+    pub(super) added: Set,
+}
+
+impl Comparison {
+    /// Compares two objects of the type `shape`.
+    pub(super) fn of(old: &Value, new: &Value, shape: Shape<'_>) -> Self {
+        let Difference { removed, modified, added } = compare(Some(old), Some(new), shape, false);
+        Self { removed: removed.children, modified: modified.children, added: added.children }
+    }
+
+    /// What has another value than before.
+    pub(super) fn set(&self) -> Set {
+        self.modified.clone().union(self.added.clone())
+    }
+
+    /// Each of the three sets, changed.
+    pub(super) fn map(self, of: impl Fn(&Set) -> Set) -> Self {
+        Self { removed: of(&self.removed), modified: of(&self.modified), added: of(&self.added) }
+    }
+}
+
+/// What is different at one step.
+#[derive(Default)]
+struct Difference {
+    removed: Node,
+    modified: Node,
+    added: Node,
+}
+
+impl Difference {
+    fn put(&mut self, element: &Element, child: Self) {
+        self.removed.children.put(element.clone(), child.removed);
+        self.modified.children.put(element.clone(), child.modified);
+        self.added.children.put(element.clone(), child.added);
+    }
+}
+
+/// Compares what is at one step. `named` when it is the field of a struct, which counts as there when its fields are.
+fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>, named: bool) -> Difference {
+    let mut difference = Difference::default();
+    let before = old.map(|value| Parts::of(value, shape));
+    let after = new.map(|value| Parts::of(value, shape));
+    let nothing = |parts: &Option<Parts<'_, '_>>| parts.as_ref().is_none_or(Parts::is_empty);
+    match (&before, &after) {
+        _ if nothing(&before) && nothing(&after) => leaf(&mut difference, old, new),
+        (None | Some(Parts::Nothing | Parts::Fields(_)), None | Some(Parts::Nothing | Parts::Fields(_))) => {
+            fields(&mut difference, before.as_ref(), after.as_ref(), shape);
+        }
+        (
+            None | Some(Parts::Nothing | Parts::Elements(..)),
+            None | Some(Parts::Nothing | Parts::Elements(..)),
+        ) => {
+            elements(&mut difference, before.as_ref(), after.as_ref());
+        }
+        // One has parts and the other none: its parts went or came, and the whole is another.
+        _ => {
+            leaf(&mut difference, old, new);
+            difference.removed.children = old.map(|old| extract(old, shape)).unwrap_or_default();
+            difference.added.children = new.map(|new| extract(new, shape)).unwrap_or_default();
+            return difference;
+        }
+    }
+    let has_parts = !(nothing(&before) && nothing(&after));
+    difference.added.member |= old.is_none() && has_parts && !named;
+    difference.removed.member |= new.is_none() && has_parts;
+    difference
+}
+
+fn leaf(difference: &mut Difference, old: Option<&Value>, new: Option<&Value>) {
+    match (old, new) {
+        (None, Some(_)) => difference.added.member = true,
+        (Some(_), None) => difference.removed.member = true,
+        (Some(old), Some(new)) => difference.modified.member = !same(old, new),
+        (None, None) => {}
+    }
+}
+
+fn fields(
+    difference: &mut Difference,
+    before: Option<&Parts<'_, '_>>,
+    after: Option<&Parts<'_, '_>>,
+    shape: Shape<'_>,
+) {
+    let empty = Map::new();
+    let (before, after) = (fields_of(before).unwrap_or(&empty), fields_of(after).unwrap_or(&empty));
+    let added = after.keys().filter(|name| !before.contains_key(*name));
+    for name in before.keys().chain(added) {
+        let named = shape.named(name).is_some();
+        let child = compare(before.get(name), after.get(name), shape.at(name).shape, named);
+        difference.put(&Element::Field(name.clone()), child);
+    }
+}
+
+fn fields_of<'v>(parts: Option<&Parts<'v, '_>>) -> Option<&'v Map<String, Value>> {
+    match parts {
+        Some(Parts::Fields(fields)) => Some(fields),
+        _ => None,
+    }
+}
+
+fn elements(difference: &mut Difference, before: Option<&Parts<'_, '_>>, after: Option<&Parts<'_, '_>>) {
+    let mut groups = BTreeMap::<&Element, (Vec<&Value>, Vec<&Value>)>::new();
+    let mut of = Shape::UNKNOWN;
+    if let Some(Parts::Elements(values, names, shape)) = before {
+        of = *shape;
+        names.iter().zip(*values).for_each(|(name, value)| groups.entry(name).or_default().0.push(value));
+    }
+    if let Some(Parts::Elements(values, names, shape)) = after {
+        of = *shape;
+        names.iter().zip(*values).for_each(|(name, value)| groups.entry(name).or_default().1.push(value));
+    }
+    for (name, group) in groups {
+        let child = match (&*group.0, &*group.1) {
+            ([] | [_], [] | [_]) => compare(group.0.first().copied(), group.1.first().copied(), of, false),
+            // Elements with one name have one owner together.
+            ([_, _, ..], [_, _, ..]) => {
+                let mut child = Difference::default();
+                let same =
+                    group.0.len() == group.1.len() && group.0.iter().zip(&group.1).all(|(a, b)| same(a, b));
+                child.modified.member = !same;
+                child
+            }
+            ([_, _, ..], one) => {
+                let mut child = compare(None, one.first().copied(), of, false);
+                child.removed.member = true;
+                child
+            }
+            (one, [_, _, ..]) => {
+                let mut child = compare(one.first().copied(), None, of, false);
+                child.added.member = true;
+                child
+            }
+        };
+        difference.put(name, child);
+    }
+}
+
+/// True for equal values; `1` and `1.0` are.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => {
+            a == b || (a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64())
+        }
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// True for objects that are equal when a field that is `null` counts as absent.
+pub(super) fn same_but_for_nulls(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.iter().all(|(name, a)| same_but_for_nulls(a, b.get(name).unwrap_or(&Value::Null)))
+                && b.iter().all(|(name, b)| b.is_null() || a.contains_key(name))
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_but_for_nulls(a, b))
+        }
+        _ => same(a, b),
+    }
+}

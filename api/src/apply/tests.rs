@@ -1,0 +1,128 @@
+//! Managers that apply and update one object after the other, and who owns what in the end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod applies;
+mod migration;
+mod properties;
+mod updates;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Part, Refusal, Writer, apply, track_update};
+use crate::shape::{Shape, sample};
+
+/// One stored object, and a clock that goes on by a second with every request.
+struct Story {
+    object: Option<Value>,
+    shape: Shape<'static>,
+    api_version: &'static str,
+    part: Part<'static>,
+    second: i64,
+    changed: bool,
+}
+
+impl Story {
+    fn new(shape: Shape<'static>, api_version: &'static str) -> Self {
+        Self { object: None, shape, api_version, part: Part::Main, second: 0, changed: false }
+    }
+
+    fn pod() -> Self {
+        Self::new(sample::pod(), "v1")
+    }
+
+    fn deployment() -> Self {
+        Self::new(sample::deployment(), "apps/v1")
+    }
+
+    fn at(mut self, part: Part<'static>) -> Self {
+        self.part = part;
+        self
+    }
+
+    fn writer(&mut self, manager: &'static str) -> Writer<'static> {
+        self.second += 1;
+        let now = Timestamp::from_second(self.second).unwrap();
+        Writer { manager, part: self.part, api_version: self.api_version, shape: self.shape, now }
+    }
+
+    fn try_apply(&mut self, manager: &'static str, mut applied: Value, force: bool) -> Result<(), Refusal> {
+        if applied.get("apiVersion").is_none() {
+            applied["apiVersion"] = self.api_version.into();
+        }
+        let writer = self.writer(manager);
+        let result = apply(self.object.as_ref(), &applied, force, &writer)?;
+        assert_eq!(result.changed, self.object.as_ref() != Some(&result.object));
+        self.changed = result.changed;
+        self.object = Some(result.object);
+        Ok(())
+    }
+
+    fn apply(mut self, manager: &'static str, applied: Value) -> Self {
+        self.try_apply(manager, applied, false).unwrap();
+        self
+    }
+
+    fn force(mut self, manager: &'static str, applied: Value) -> Self {
+        self.try_apply(manager, applied, true).unwrap();
+        self
+    }
+
+    /// What an apply without force is refused for.
+    fn refused(&mut self, manager: &'static str, applied: Value) -> String {
+        match self.try_apply(manager, applied, false) {
+            Err(refusal) => refusal.to_string(),
+            Ok(()) => panic!("applied: {:?}", self.object),
+        }
+    }
+
+    /// Stores what `change` makes of the object.
+    fn update(mut self, manager: &'static str, change: impl FnOnce(&mut Value)) -> Self {
+        let mut new = self.object.clone().unwrap_or_else(|| json!({}));
+        change(&mut new);
+        let writer = self.writer(manager);
+        track_update(self.object.as_ref(), &mut new, &writer);
+        self.object = Some(new);
+        self
+    }
+
+    fn create(self, manager: &'static str, object: Value) -> Self {
+        self.update(manager, |new| *new = object)
+    }
+
+    fn get(&self, pointer: &str) -> Option<&Value> {
+        self.object.as_ref().unwrap().pointer(pointer)
+    }
+
+    /// The object without its managed fields.
+    fn plain(&self) -> Value {
+        let mut object = self.object.clone().unwrap();
+        super::managed::Managed::take(&mut object);
+        object
+    }
+
+    /// Who owns which leaves, in the order of the entries: `a Apply@1 .spec.x .spec.y`.
+    fn owners(&self) -> Vec<String> {
+        let entries = self.get("/metadata/managedFields").cloned().unwrap_or_else(|| json!([]));
+        let text = |entry: &Value, name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let owner = |entry: &Value| {
+            let time: Timestamp = text(entry, "time").parse().unwrap();
+            let fields = super::Set::parse(&entry["fieldsV1"]).unwrap().paths();
+            let fields: String = fields.iter().map(|path| format!(" {path}")).collect();
+            let subresource =
+                entry["subresource"].as_str().map(|name| format!("/{name}")).unwrap_or_default();
+            format!(
+                "{}{subresource} {}@{}{fields}",
+                text(entry, "manager"),
+                text(entry, "operation"),
+                time.as_second()
+            )
+        };
+        entries.as_array().unwrap().iter().map(owner).collect()
+    }
+}
+
+/// An apply of a spec.
+fn spec(spec: Value) -> Value {
+    json!({"spec": spec})
+}

@@ -1,0 +1,143 @@
+//! What holds whatever is applied.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Part, Story, Writer, apply, spec, track_update};
+use crate::apply::{Set, extract};
+use crate::shape::random::{any_object, any_pod, any_value};
+use crate::shape::{Shape, sample};
+
+/// What a manager owns by apply.
+fn owned(object: &Value, manager: &str) -> Set {
+    let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+    let own = entries.iter().find(|entry| entry["manager"] == manager && entry["operation"] == "Apply");
+    own.map(|entry| Set::parse(&entry["fieldsV1"]).unwrap()).unwrap_or_default()
+}
+
+fn writer(manager: &'static str) -> Writer<'static> {
+    Story::pod().writer(manager)
+}
+
+#[test]
+fn whatever_is_stored_reads_back() {
+    let deep = |depth: usize| {
+        let mut deep = json!({"apiVersion": "v1", "d": "x"});
+        for _ in 1..depth {
+            deep = json!({"apiVersion": "v1", "d": deep});
+        }
+        deep
+    };
+    let reads_back = |object: &Value| serde_json::from_str::<Value>(&object.to_string()).unwrap() == *object;
+    for depth in [1, 119, 120] {
+        let mut other = deep(depth);
+        *other.pointer_mut(&"/d".repeat(depth)).unwrap() = "y".into();
+        let story = Story::pod()
+            .create("u", deep(depth))
+            .force("a", other.clone())
+            .update("v", |new| *new = deep(depth));
+        assert!(reads_back(story.object.as_ref().unwrap()));
+        assert!(story.get("/metadata/managedFields").is_some());
+        let patched =
+            crate::patch::strategic::apply(story.object.as_ref().unwrap(), &other, sample::pod()).unwrap();
+        assert!(reads_back(&patched));
+        assert_eq!(crate::patch::merge::apply(&patched, &other), Ok(patched));
+    }
+    for depth in [121, 127] {
+        let story = Story::pod().create("u", deep(depth)).update("v", |new| new["x"] = 1.into());
+        assert!(reads_back(story.object.as_ref().unwrap()));
+        assert_eq!(story.get("/metadata/managedFields"), None);
+    }
+}
+
+#[test]
+fn large_objects_take_no_time() {
+    let pod = |image: &str| {
+        let env: Value = (0..20).map(|i| json!({"name": format!("E{i}"), "value": "x"})).collect();
+        let containers: Value =
+            (0..300).map(|i| json!({"name": format!("c{i}"), "image": image, "env": env})).collect();
+        spec(json!({"containers": containers}))
+    };
+    let story =
+        Story::pod().apply("a", pod("1")).apply("a", pod("2")).apply("a", spec(json!({"nodeName": "n"})));
+    assert_eq!(story.get("/spec"), Some(&json!({"nodeName": "n"})));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn applying_twice_changes_nothing(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
+        let story = Story::pod().create("u", live).force("b", other).force("a", pod.clone());
+        let again = apply(story.object.as_ref(), &pod, false, &writer("a")).unwrap();
+        prop_assert!(!again.changed);
+        prop_assert_eq!(Some(again.object), story.object);
+    }
+
+    #[test]
+    fn what_is_applied_is_there_and_owned(live in any_pod(true), before in any_pod(true), pod in any_pod(true)) {
+        let story = Story::pod().create("u", live).force("a", before).force("a", pod.clone());
+        let wanted = writer("a").ownable(&extract(&pod, sample::pod()));
+        prop_assert_eq!(owned(story.object.as_ref().unwrap(), "a"), wanted.clone());
+        let there = extract(&story.plain(), sample::pod()).with_structs(sample::pod());
+        prop_assert!(wanted.difference(&there).is_empty());
+    }
+
+    #[test]
+    fn whoever_is_alone_gets_what_he_applies(before in any_pod(true), pod in any_pod(true)) {
+        let story = Story::pod().apply("a", before).apply("a", pod.clone());
+        let alone = Story::pod().apply("a", pod);
+        let fields = |story: &Story| extract(&story.plain(), sample::pod()).leaves();
+        let empty = Set::parse(&json!({"f:metadata": {"f:labels": {}}, "f:spec": {}})).unwrap();
+        // Empty containers may stay behind.
+        prop_assert!(fields(&alone).difference(&fields(&story)).difference(&empty).is_empty());
+        prop_assert!(fields(&story).difference(&fields(&alone)).difference(&empty).is_empty());
+    }
+
+    #[test]
+    fn giving_all_up_leaves_the_others(live in any_pod(true), other in any_pod(true), pod in any_pod(true)) {
+        let story = Story::pod().create("u", live).force("b", other);
+        let kept: Set = owned(story.object.as_ref().unwrap(), "b");
+        // What nobody takes from b stays, whatever a does.
+        let mut story = story;
+        let nothing = json!({"apiVersion": "v1"});
+        if story.try_apply("a", pod, false).is_ok() {
+            let story = story.apply("a", nothing);
+            prop_assert_eq!(owned(story.object.as_ref().unwrap(), "b"), kept.clone());
+            let there = extract(&story.plain(), sample::pod()).with_structs(sample::pod());
+            prop_assert!(kept.difference(&there).is_empty());
+        }
+    }
+
+    #[test]
+    fn who_creates_owns_all(pod in any_pod(true), object in any_object()) {
+        for (new, shape) in [(pod, sample::pod()), (object, Shape::UNKNOWN)] {
+            let mut new = new;
+            let writer = Writer { shape, part: Part::Whole, ..writer("u") };
+            let all = writer.ownable(&extract(&new, shape));
+            track_update(None, &mut new, &writer);
+            let entry = new.pointer("/metadata/managedFields/0/fieldsV1").unwrap_or(&Value::Null).clone();
+            if new.get("metadata").is_none_or(Value::is_object) {
+                // More than that are only empty lists, which appliers do not own.
+                prop_assert!(all.difference(&Set::parse(&entry).unwrap()).is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_panics(live in any_value(), value in any_value(), mut applied in any_object(), part in 0..4_usize) {
+        let part = [Part::Whole, Part::Main, Part::Status, Part::Other("x")][part];
+        for shape in [sample::pod(), Shape::UNKNOWN] {
+            let writer = Writer { part, shape, ..writer("kubectl") };
+            applied["apiVersion"] = "v1".into();
+            for live in [None, Some(&live)] {
+                for force in [false, true] {
+                    let _ = apply(live, &applied, force, &writer);
+                }
+                let mut new = value.clone();
+                track_update(live, &mut new, &writer);
+                track_update(Some(&value), &mut applied.clone(), &writer);
+            }
+        }
+    }
+}

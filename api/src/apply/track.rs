@@ -1,0 +1,68 @@
+//! Notes who changed what by creating, replacing or patching an object.
+
+use serde_json::{Map, Value};
+
+use super::compare::Comparison;
+use super::managed::{Entry, Managed, Operation};
+use super::writer::{Part, Writer};
+use crate::patch::{MAX_DEPTH, fits};
+
+/// Brings the managed fields of `new`, which is about to be stored in place of `live`, up to date: what is different now
+/// belongs to the writer, and what is gone to nobody. `new` is the whole object as it will be stored, so what the writer
+/// may not change is as it was.
+///
+/// A client may hand in managed fields of its own; an empty list makes the server forget who owns what until somebody
+/// applies again. What does not read is ignored.
+pub fn track_update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+    let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    let recorded = Managed::take(&mut before);
+    let given = Managed::take(new);
+    let mut managed = choose(recorded.as_ref(), given.as_ref(), writer.part);
+    if managed.0.is_empty() && live.is_some() {
+        // Nobody is tracked: either from the beginning, or not before somebody applies.
+        return;
+    }
+    if !fits(&before, MAX_DEPTH) || !fits(new, MAX_DEPTH) {
+        // Its record would be too deep to be read again.
+        managed.put(new);
+        return;
+    }
+    managed.settle(writer.shape);
+
+    let comparison = Comparison::of(&before, new, writer.shape).map(|set| writer.restrict(set));
+    let changed = comparison.set();
+    let identity = writer.identity(Operation::Update);
+    managed.take_from_others(&comparison.removed, None);
+    managed.take_from_others(&changed, Some(&identity));
+    let owned = writer.ownable(&changed);
+    if !owned.is_empty() {
+        let entry = Entry { api_version: writer.api_version.to_owned(), time: Some(writer.now), set: owned };
+        managed.add(identity, entry);
+    }
+    managed.cap();
+    managed.put(new);
+}
+
+/// Which managed fields count: those that the client hands in, when it means to.
+fn choose(recorded: Option<&Value>, given: Option<&Value>, part: Part<'_>) -> Managed {
+    let recorded = || Managed::read(recorded).unwrap_or_default();
+    match part {
+        Part::Status | Part::Other(_) => recorded(),
+        Part::Whole | Part::Main if given.is_some_and(is_reset) => Managed::default(),
+        Part::Whole | Part::Main => {
+            Managed::read(given).ok().filter(|given| !given.0.is_empty()).unwrap_or_else(recorded)
+        }
+    }
+}
+
+/// True for an empty list, and for one with an empty entry only.
+fn is_reset(given: &Value) -> bool {
+    match given {
+        Value::Array(entries) => match &**entries {
+            [] => true,
+            [Value::Object(entry)] => entry.is_empty(),
+            _ => false,
+        },
+        _ => false,
+    }
+}

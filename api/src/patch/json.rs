@@ -1,0 +1,141 @@
+//! JSON patch, RFC 6902, within limits; like the stock server's, a `test` for `null` passes where nothing is.
+
+#[cfg(test)]
+mod tests;
+
+use json_patch::jsonptr::Pointer;
+use json_patch::{PatchErrorKind, PatchOperation};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{MAX_DEPTH, PatchError, check_depth, fits};
+
+/// How many operations a patch may have; the stock server's limit.
+pub const MAX_OPERATIONS: usize = 10_000;
+
+/// How much all `copy` operations of a patch may add, in bytes; the stock server's limit. Without it thirty copies make
+/// a gigabyte of a byte.
+pub const MAX_COPIED_BYTES: usize = 3 * 1024 * 1024;
+
+/// How much all `move` operations of a patch may carry, in bytes: each is looked at for its depth.
+const MAX_MOVED_BYTES: usize = 64 * 1024 * 1024;
+
+/// What `object` is after `patch`, a list of operations: all of them or none.
+///
+/// # Errors
+/// [`PatchError::Malformed`] when this is no patch, [`PatchError::TooLarge`] over a limit and
+/// [`PatchError::Unprocessable`] for a failed test or a path that leads nowhere.
+pub fn apply(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+    check_depth(object, patch)?;
+    if let Some(operations) = patch.as_array().map(Vec::len).filter(|operations| *operations > MAX_OPERATIONS)
+    {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {operations}"
+        )));
+    }
+    let operations = Vec::<PatchOperation>::deserialize(patch)
+        .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
+    let mut patched = object.clone();
+    let mut carried = Carried::default();
+    for (index, operation) in operations.iter().enumerate() {
+        step(&mut patched, operation, &mut carried).map_err(|what| what.of(index, operation))?;
+    }
+    if !patched.is_object() {
+        return Err(PatchError::Unprocessable("the patch leaves no object; patch its fields".to_owned()));
+    }
+    Ok(patched)
+}
+
+/// What the operations so far have carried about.
+#[derive(Default)]
+struct Carried {
+    copied_bytes: usize,
+    moved_bytes: usize,
+}
+
+/// Why an operation was not made.
+enum Failure {
+    TooLarge(String),
+    Refused(String),
+}
+
+impl Failure {
+    fn of(self, index: usize, operation: &PatchOperation) -> PatchError {
+        let name = match operation {
+            PatchOperation::Add(_) => "add",
+            PatchOperation::Remove(_) => "remove",
+            PatchOperation::Replace(_) => "replace",
+            PatchOperation::Move(_) => "move",
+            PatchOperation::Copy(_) => "copy",
+            PatchOperation::Test(_) => "test",
+        };
+        let whole = |what: String| format!("operation {index} ({name} {}): {what}", operation.path());
+        match self {
+            Self::TooLarge(what) => PatchError::TooLarge(whole(what)),
+            Self::Refused(what) => PatchError::Unprocessable(whole(what)),
+        }
+    }
+}
+
+/// Makes one operation.
+fn step(patched: &mut Value, operation: &PatchOperation, carried: &mut Carried) -> Result<(), Failure> {
+    match operation {
+        PatchOperation::Test(test)
+            if test.value.is_null() && patched.pointer(test.path.as_str()).is_none() =>
+        {
+            return Ok(());
+        }
+        PatchOperation::Test(_) | PatchOperation::Remove(_) => {}
+        PatchOperation::Add(add) => fits_at(&add.value, &add.path)?,
+        PatchOperation::Replace(replace) => fits_at(&replace.value, &replace.path)?,
+        PatchOperation::Move(carry) => {
+            if let Some(value) = patched.pointer(carry.from.as_str()) {
+                charge(&mut carried.moved_bytes, value, MAX_MOVED_BYTES, "moves")?;
+                fits_at(value, &carry.path)?;
+            }
+        }
+        PatchOperation::Copy(copy) => {
+            if let Some(value) = patched.pointer(copy.from.as_str()) {
+                charge(&mut carried.copied_bytes, value, MAX_COPIED_BYTES, "copies")?;
+                fits_at(value, &copy.path)?;
+            }
+        }
+    }
+    json_patch::patch_unsafe(patched, std::slice::from_ref(operation)).map_err(|error| {
+        Failure::Refused(match error.kind {
+            PatchErrorKind::TestFailed => "test failed: the value there is another".to_owned(),
+            PatchErrorKind::InvalidPointer => "the path leads nowhere in this object".to_owned(),
+            PatchErrorKind::InvalidFromPointer => "`from` leads nowhere in this object".to_owned(),
+            other => other.to_string(),
+        })
+    })
+}
+
+/// Refuses a value that would be too deep at `path`.
+fn fits_at(value: &Value, path: &Pointer) -> Result<(), Failure> {
+    match MAX_DEPTH.checked_sub(path.tokens().count()) {
+        Some(left) if fits(value, left) => Ok(()),
+        _ => Err(Failure::TooLarge(format!("the object would nest deeper than {MAX_DEPTH}"))),
+    }
+}
+
+/// Counts what is carried, and stops when it is too much.
+fn charge(bytes: &mut usize, value: &Value, limit: usize, what: &str) -> Result<(), Failure> {
+    *bytes = bytes.saturating_add(size_bytes(value));
+    if *bytes > limit {
+        return Err(Failure::TooLarge(format!("all {what} together carry more than {limit} bytes")));
+    }
+    Ok(())
+}
+
+/// About what a value takes as JSON.
+fn size_bytes(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len() + 3,
+        Value::Array(elements) => 2 + elements.iter().map(size_bytes).sum::<usize>(),
+        Value::Object(fields) => {
+            2 + fields.iter().map(|(name, value)| name.len() + 4 + size_bytes(value)).sum::<usize>()
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! JSON merge patch, RFC 7386: objects merge, `null` deletes, everything else replaces.
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use super::{PatchError, check_depth};
+
+/// What `object` is after `patch`.
+///
+/// # Errors
+/// When the patch is no JSON object: an object of the API can be replaced by nothing else.
+pub fn apply(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+    check_depth(object, patch)?;
+    let Value::Object(changes) = patch else {
+        return Err(PatchError::Malformed("a JSON merge patch of an object is a JSON object".to_owned()));
+    };
+    let mut merged = object.clone();
+    merge(&mut merged, changes);
+    Ok(merged)
+}
+
+fn merge(target: &mut Value, patch: &Map<String, Value>) {
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(fields) = target else { return };
+    fields.retain(|name, _| patch.get(name) != Some(&Value::Null));
+    for (name, change) in patch {
+        match change {
+            Value::Null => {}
+            Value::Object(change) => merge(fields.entry(name.as_str()).or_insert(Value::Null), change),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                fields.insert(name.clone(), change.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Lists that are merged: of objects by a key, of plain values like a set.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::directive::{self, Directive, malformed, misfit};
+use super::order::{self, Ident};
+use crate::patch::PatchError;
+use crate::path::Path;
+use crate::shape::{Patch, Shape};
+
+/// Merges a list of objects that are told apart by `key`.
+pub(super) fn merge_objects(
+    target: &mut Vec<Value>,
+    patch: &[Value],
+    order: Option<&[Value]>,
+    key: &str,
+    shape: Shape<'_>,
+    at: &Path<'_>,
+) -> Result<(), PatchError> {
+    let wanted = order.map(|order| idents_by(order, key, at)).transpose()?;
+    let changes = Changes::read(patch, key, at)?;
+    let mut current = std::mem::take(target);
+    if changes.replace {
+        current.clear();
+    }
+    let mut items = Vec::with_capacity(current.len() + changes.items.len());
+    for (index, element) in current.into_iter().enumerate() {
+        let ident = ident_by(&element, key, &at.index(index))?;
+        if !changes.deleted.contains(&ident) {
+            items.push((ident, element));
+        }
+    }
+    let before = order::places(items.iter().map(|(ident, _)| ident));
+    let mut places = before.clone();
+    for (ident, fields, index) in &changes.items {
+        let at = at.index(*index);
+        match places.get(ident).and_then(|place| items.get_mut(*place)) {
+            Some((_, Value::Object(item))) => super::merge(item, fields, shape, &at)?,
+            _ => {
+                places.insert(ident.clone(), items.len());
+                items.push((ident.clone(), Value::Object(directive::fresh_fields(fields, &at)?)));
+            }
+        }
+    }
+    let mentioned: Vec<Ident> = changes.items.into_iter().map(|(ident, ..)| ident).collect();
+    finish(target, items, mentioned, wanted, &before, at)
+}
+
+/// Merges a list of plain values: the union.
+pub(super) fn merge_values(
+    target: &mut Vec<Value>,
+    patch: &[Value],
+    order: Option<&[Value]>,
+    at: &Path<'_>,
+) -> Result<(), PatchError> {
+    let wanted = order.map(|order| idents(order, at)).transpose()?;
+    let mentioned = idents(patch, at)?;
+    let known = idents(target, at)?;
+    let before = order::places(known.iter());
+    let added = mentioned.iter().cloned().zip(patch.iter().cloned());
+    let items: Vec<_> = known.into_iter().zip(std::mem::take(target)).chain(added).collect();
+    finish(target, order::without_repeats(items), mentioned, wanted, &before, at)
+}
+
+/// Puts a list that the object did not have into the order that the patch gives.
+pub(super) fn arrange_new(
+    elements: &mut Vec<Value>,
+    order: &[Value],
+    how: Patch<'_>,
+    at: &Path<'_>,
+) -> Result<(), PatchError> {
+    let fresh = std::mem::take(elements);
+    match how {
+        Patch::MergeBy(key) => merge_objects(elements, &fresh, Some(order), key, Shape::UNKNOWN, at),
+        Patch::Plain | Patch::Replace | Patch::Merge => merge_values(elements, &fresh, Some(order), at),
+    }
+}
+
+/// Deletes `values` from the list `target` of plain values.
+pub(super) fn delete(
+    target: &mut Value,
+    values: &Value,
+    how: Patch<'_>,
+    at: &Path<'_>,
+) -> Result<(), PatchError> {
+    let (Value::Array(elements), Patch::Merge) = (target, how) else {
+        return Err(malformed(at, "$deleteFromPrimitiveList is for lists of plain values that are merged"));
+    };
+    let gone: HashSet<Ident> = idents(directive::list(values, at)?, at)?.into_iter().collect();
+    elements.retain(|element| !gone.contains(&element.to_string()));
+    Ok(())
+}
+
+/// Checks the order that was asked for, if one was, and puts the elements into it.
+fn finish(
+    target: &mut Vec<Value>,
+    items: Vec<(Ident, Value)>,
+    mentioned: Vec<Ident>,
+    wanted: Option<Vec<Ident>>,
+    before: &HashMap<Ident, usize>,
+    at: &Path<'_>,
+) -> Result<(), PatchError> {
+    let wanted = match wanted {
+        None => mentioned,
+        // An empty order says nothing.
+        Some(wanted) if wanted.is_empty() || order::is_in_order(&mentioned, &wanted) => wanted,
+        Some(_) => {
+            let what = "the order in patch list doesn't match $setElementOrder list; name each element of the patch there";
+            return Err(malformed(at, what));
+        }
+    };
+    target.extend(order::arrange(items, &wanted, before).into_iter().map(|(_, value)| value));
+    Ok(())
+}
+
+/// A patch of a list of objects, read.
+struct Changes<'p> {
+    /// What to merge or add, with its place in the patch.
+    items: Vec<(Ident, &'p Map<String, Value>, usize)>,
+    deleted: HashSet<Ident>,
+    replace: bool,
+}
+
+impl<'p> Changes<'p> {
+    fn read(patch: &'p [Value], key: &str, at: &Path<'_>) -> Result<Self, PatchError> {
+        let mut changes =
+            Self { items: Vec::with_capacity(patch.len()), deleted: HashSet::new(), replace: false };
+        for (index, element) in patch.iter().enumerate() {
+            let at = at.index(index);
+            let Value::Object(fields) = element else {
+                return Err(misfit(&at, "an element of this list is an object"));
+            };
+            match Directive::of(fields, &at)? {
+                Some(Directive::Replace) => changes.replace = true,
+                Some(Directive::Delete) => {
+                    changes.deleted.insert(ident_by(element, key, &at)?);
+                }
+                None | Some(Directive::Merge) => {
+                    changes.items.push((ident_by(element, key, &at)?, fields, index))
+                }
+            }
+        }
+        Ok(changes)
+    }
+}
+
+fn ident_by(element: &Value, key: &str, at: &Path<'_>) -> Result<Ident, PatchError> {
+    let Value::Object(fields) = element else {
+        return Err(misfit(at, "an element of this list is an object"));
+    };
+    match fields.get(key) {
+        None => Err(misfit(at, &format!("element does not contain declared merge key: {key}; add it"))),
+        Some(value) => ident(value, at),
+    }
+}
+
+fn idents_by(elements: &[Value], key: &str, at: &Path<'_>) -> Result<Vec<Ident>, PatchError> {
+    elements.iter().enumerate().map(|(index, element)| ident_by(element, key, &at.index(index))).collect()
+}
+
+fn ident(value: &Value, at: &Path<'_>) -> Result<Ident, PatchError> {
+    match value {
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => Ok(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(misfit(at, "elements are told apart by a string, a number or a boolean; this is none"))
+        }
+    }
+}
+
+fn idents(elements: &[Value], at: &Path<'_>) -> Result<Vec<Ident>, PatchError> {
+    elements.iter().enumerate().map(|(index, element)| ident(element, &at.index(index))).collect()
+}

@@ -1,0 +1,59 @@
+//! The order of a merged list: the patch has its say, and what only the server has stays where it was.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+/// What tells an element from others: its merge key or, for plain values, itself. As JSON, so that `1` is not `"1"`.
+pub(super) type Ident = String;
+
+/// Puts `items` in order. Those in `wanted` follow each other as they do there, the others as they did `before`, and an
+/// item of the latter goes in front of the first of the former that it preceded.
+pub(super) fn arrange(
+    items: Vec<(Ident, Value)>,
+    wanted: &[Ident],
+    before: &HashMap<Ident, usize>,
+) -> Vec<(Ident, Value)> {
+    let mut places = HashMap::with_capacity(wanted.len());
+    for (place, ident) in wanted.iter().enumerate() {
+        places.entry(ident.as_str()).or_insert(place);
+    }
+    let (mut listed, others): (Vec<_>, Vec<_>) =
+        items.into_iter().partition(|(ident, _)| places.contains_key(ident.as_str()));
+    listed.sort_by_key(|(ident, _)| places.get(ident.as_str()).copied());
+
+    let mut arranged = Vec::with_capacity(listed.len() + others.len());
+    let mut listed = listed.into_iter().peekable();
+    for other in others {
+        let precedes = |next: &(Ident, Value)| {
+            before.get(&other.0).zip(before.get(&next.0)).is_some_and(|(other, next)| other < next)
+        };
+        while let Some(next) = listed.next_if(|next| !precedes(next)) {
+            arranged.push(next);
+        }
+        arranged.push(other);
+    }
+    arranged.extend(listed);
+    arranged
+}
+
+/// True when `part` is some of `whole`, in the same order.
+pub(super) fn is_in_order(part: &[Ident], whole: &[Ident]) -> bool {
+    let mut rest = whole.iter();
+    part.iter().all(|ident| rest.any(|other| other == ident))
+}
+
+/// Where each element is, the first one of each kind.
+pub(super) fn places<'i>(idents: impl Iterator<Item = &'i Ident>) -> HashMap<Ident, usize> {
+    let mut places = HashMap::new();
+    for (place, ident) in idents.enumerate() {
+        places.entry(ident.clone()).or_insert(place);
+    }
+    places
+}
+
+/// Drops every element but the first of each kind.
+pub(super) fn without_repeats(items: Vec<(Ident, Value)>) -> Vec<(Ident, Value)> {
+    let mut seen = HashSet::with_capacity(items.len());
+    items.into_iter().filter(|(ident, _)| seen.insert(ident.clone())).collect()
+}

@@ -1,0 +1,44 @@
+//! What a transaction would do to a store as it stands: the one place that says what compare, put and delete mean.
+
+use std::sync::Arc;
+
+use super::{Batch, Change, Entry, Event, Revision, Transaction, Write};
+
+/// What becomes of a transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// This key is not as expected.
+    Conflict { key: Arc<str>, current: Option<Entry> },
+    /// Everything is as expected and there is nothing to change.
+    Nothing,
+    /// This happens.
+    Change(Batch),
+}
+
+/// Decides over a transaction that would make that revision; `current` looks a key up.
+pub(super) fn decide<E>(
+    transaction: &Transaction,
+    revision: Revision,
+    current: impl Fn(&str) -> Result<Option<Entry>, E>,
+) -> Result<Decision, E> {
+    for compare in &transaction.compares {
+        let found = current(&compare.key)?;
+        if !compare.expected.holds(found.as_ref()) {
+            return Ok(Decision::Conflict { key: compare.key.clone(), current: found });
+        }
+    }
+    let mut events = Vec::with_capacity(transaction.writes.len());
+    for write in &transaction.writes {
+        let before = current(write.key())?;
+        let previous = before.as_ref().map(|entry| entry.modified);
+        let change = match write {
+            Write::Put { value, .. } => {
+                Change::Put { value: value.clone(), created: before.map_or(revision, |entry| entry.created) }
+            }
+            Write::Delete { .. } if before.is_none() => continue,
+            Write::Delete { .. } => Change::Delete,
+        };
+        events.push(Event { key: write.key().clone(), change, previous });
+    }
+    Ok(if events.is_empty() { Decision::Nothing } else { Decision::Change(Batch { revision, events }) })
+}

@@ -1,0 +1,65 @@
+//! What went wrong below, in the words of a store.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::storage::Error;
+
+/// What the system said about a file.
+pub(super) fn at_file(path: &Path, error: io::Error) -> Error {
+    let file = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Error::Full { file, source: Arc::new(error) }
+        }
+        _ => {
+            let reason = format!("it cannot be used: {error}");
+            Error::Failed { file, reason, source: Some(Arc::new(error)) }
+        }
+    }
+}
+
+/// What the database said about its file.
+pub(super) fn in_database(path: &Path, error: redb::Error) -> Error {
+    let file = path.to_owned();
+    match error {
+        redb::Error::Io(error) => at_file(path, error),
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed => Error::Failed {
+            file,
+            reason: "an earlier failure of the disk closed it".to_owned(),
+            source: None,
+        },
+        error if is_damage(&error) => Error::Damaged { file, reason: error.to_string() },
+        error => Error::Failed { file, reason: error.to_string(), source: None },
+    }
+}
+
+/// What was found when a file was looked at before it is opened: whatever cannot be read in it is damage.
+pub(super) fn on_look(path: &Path, error: redb::Error) -> Error {
+    match error {
+        redb::Error::Io(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) =>
+        {
+            Error::Damaged { file: path.to_owned(), reason: error.to_string() }
+        }
+        error => in_database(path, error),
+    }
+}
+
+/// True when opening the file anew may help.
+pub(super) fn is_broken(error: &redb::Error) -> bool {
+    matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::DatabaseClosed)
+}
+
+fn is_damage(error: &redb::Error) -> bool {
+    matches!(
+        error,
+        redb::Error::Corrupted(_)
+            | redb::Error::UpgradeRequired(_)
+            | redb::Error::TableTypeMismatch { .. }
+            | redb::Error::TableIsMultimap(_)
+            | redb::Error::TypeDefinitionChanged { .. }
+            | redb::Error::TableDoesNotExist(_)
+    )
+}

@@ -1,0 +1,97 @@
+//! What is read from the file of a store, each from one consistent picture of it.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use redb::{ReadTransaction, ReadableTable};
+
+use super::codec;
+use super::tables::{ENTRIES, LOG, standing};
+use crate::storage::history::{HAND_BATCHES, HAND_BYTES};
+use crate::storage::transaction::PAGE_BYTES;
+use crate::storage::{Batch, Entry, Found, Page, Revision};
+
+/// The newest value of a key.
+pub(super) fn get(transaction: &ReadTransaction, key: &str) -> Result<Found, redb::Error> {
+    let revision = standing(transaction)?.revision;
+    Ok(Found { entry: entry(&transaction.open_table(ENTRIES)?, key)?, revision })
+}
+
+/// The same, from a table.
+pub(super) fn entry(
+    table: &impl ReadableTable<&'static str, &'static [u8]>,
+    key: &str,
+) -> Result<Option<Entry>, redb::Error> {
+    table.get(key)?.map(|row| decode(key, row.value())).transpose()
+}
+
+/// The newest values of some keys.
+pub(super) fn page(
+    transaction: &ReadTransaction,
+    prefix: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<Page, redb::Error> {
+    let mut page = Page { entries: Vec::new(), revision: standing(transaction)?.revision, more: false };
+    let from = match after {
+        Some(after) if after >= prefix => Bound::Excluded(after),
+        _ => Bound::Included(prefix),
+    };
+    let table = transaction.open_table(ENTRIES)?;
+    let mut bytes = 0;
+    for found in table.range::<&str>((from, Bound::Unbounded))? {
+        let (key, row) = found?;
+        if !key.value().starts_with(prefix) {
+            break;
+        }
+        if page.entries.len() >= limit || bytes >= PAGE_BYTES {
+            page.more = true;
+            break;
+        }
+        bytes += row.value().len();
+        page.entries.push(decode(key.value(), row.value())?);
+    }
+    Ok(page)
+}
+
+/// Every entry, in the order of their keys.
+pub(super) fn entries(
+    transaction: &ReadTransaction,
+) -> Result<impl Iterator<Item = Result<Entry, redb::Error>>, redb::Error> {
+    let all = transaction.open_table(ENTRIES)?.range_owned::<&str>(..)?;
+    Ok(all.map(|found| {
+        let (key, row) = found?;
+        decode(key.value(), row.value())
+    }))
+}
+
+/// What happened after that revision, as much as is handed over at once, and the oldest revision to go on from.
+pub(super) fn log_after(
+    transaction: &ReadTransaction,
+    seen: Revision,
+) -> Result<(Vec<Arc<Batch>>, Revision), redb::Error> {
+    let log = transaction.open_table(LOG)?;
+    let first = log.first()?.map(|(revision, _)| revision.value());
+    let oldest = match first {
+        Some(first) => first.saturating_sub(1),
+        None => standing(transaction)?.revision,
+    };
+    let mut batches = Vec::new();
+    let mut bytes = 0;
+    for row in log.range((Bound::Excluded(seen), Bound::Unbounded))? {
+        let (revision, row) = row?;
+        let (revision, row) = (revision.value(), row.value());
+        let batch = codec::batch(revision, row)
+            .ok_or_else(|| redb::Error::Corrupted(format!("the log does not read at revision {revision}")))?;
+        batches.push(Arc::new(batch));
+        bytes += row.len();
+        if batches.len() >= HAND_BATCHES || bytes >= HAND_BYTES {
+            break;
+        }
+    }
+    Ok((batches, oldest))
+}
+
+fn decode(key: &str, row: &[u8]) -> Result<Entry, redb::Error> {
+    codec::entry(key, row).ok_or_else(|| redb::Error::Corrupted(format!("the entry of {key} does not read")))
+}

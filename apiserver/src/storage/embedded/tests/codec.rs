@@ -1,0 +1,46 @@
+//! Rows read back as they were written, and nonsense does not read.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::super::codec;
+use crate::storage::{Change, Event};
+
+fn event() -> impl Strategy<Value = Event> {
+    let value = prop::collection::vec(any::<u8>(), 0..50);
+    let change = prop_oneof![
+        (value, any::<u64>()).prop_map(|(value, created)| Change::Put { value: Bytes::from(value), created }),
+        Just(Change::Delete),
+    ];
+    ("\\PC{0,20}", change, prop::option::of(1_u64..)).prop_map(|(key, change, previous)| Event {
+        key: key.into(),
+        change,
+        previous,
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_batch_reads_back(revision in any::<u64>(), events in prop::collection::vec(event(), 0..5)) {
+        let batch = codec::batch(revision, &codec::batch_row(&events)).unwrap();
+        prop_assert_eq!((batch.revision, batch.events), (revision, events));
+    }
+
+    #[test]
+    fn an_entry_reads_back(created in any::<u64>(), modified in any::<u64>(), value in prop::collection::vec(any::<u8>(), 0..50)) {
+        let entry = codec::entry("/a", &codec::entry_row(created, modified, &value)).unwrap();
+        prop_assert_eq!((entry.created, entry.modified, &*entry.value), (created, modified, value.as_slice()));
+    }
+
+    #[test]
+    fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        let _ = codec::batch(1, &bytes);
+        prop_assert_eq!(codec::entry("/a", &bytes).is_some(), bytes.len() >= 16);
+    }
+
+    #[test]
+    fn a_batch_that_is_cut_does_not_read(events in prop::collection::vec(event(), 1..2), cut in 1_usize..20) {
+        let row = codec::batch_row(&events);
+        prop_assert!(codec::batch(1, &row[..row.len() - cut.min(row.len() - 1)]).is_none());
+    }
+}

@@ -1,0 +1,270 @@
+//! A disk in memory that fails, fills up and loses power on demand.
+
+use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use redb::StorageBackend;
+
+use super::super::medium::Medium;
+use super::super::{Embedded, tables};
+use crate::storage::transaction::FIRST_REVISION;
+use crate::storage::{Error as StoreError, Limits};
+
+/// Disks write so many bytes or none.
+const SECTOR_BYTES: usize = 512;
+
+/// Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct Disk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// What programs see.
+    bytes: Vec<u8>,
+    /// What is there after the power was cut, but for some of `unsynced`.
+    safe: Vec<u8>,
+    /// What was written since the last sync, in order.
+    unsynced: Vec<Change>,
+    fault: Option<Fault>,
+    /// Operations that may still succeed before the fault strikes.
+    countdown: usize,
+    /// It strikes once and is gone.
+    once: bool,
+    film: Option<Film>,
+}
+
+/// Pictures of what a power cut would leave, taken between operations.
+#[derive(Debug)]
+struct Film {
+    chance: fastrand::Rng,
+    told: Arc<AtomicU64>,
+    cuts: Vec<Cut>,
+}
+
+/// What a power cut left.
+#[derive(Debug)]
+pub(super) struct Cut {
+    /// The last revision that somebody was told of before.
+    pub(super) told: u64,
+    pub(super) disk: Disk,
+}
+
+/// One operation in so many is followed by a power cut.
+const CUT_EVERY: u32 = 12;
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write(usize, Vec<u8>),
+    Len(usize),
+}
+
+/// What the disk refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Writes, for want of room.
+    Full,
+    /// Growing, for want of room.
+    CannotGrow,
+    /// Waiting for the disk.
+    Sync,
+    /// Everything.
+    Gone,
+}
+
+impl Disk {
+    /// One with an empty store.
+    pub(super) fn with_store() -> Self {
+        let disk = Self::holding(Vec::new());
+        tables::create(disk.backend(), FIRST_REVISION, std::iter::empty()).unwrap();
+        disk
+    }
+
+    /// One with a file of these bytes.
+    pub(super) fn holding(bytes: Vec<u8>) -> Self {
+        let state = State {
+            safe: bytes.clone(),
+            bytes,
+            unsynced: Vec::new(),
+            fault: None,
+            countdown: 0,
+            once: false,
+            film: None,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Opens the store on it.
+    pub(super) fn open(&self) -> std::result::Result<Embedded, StoreError> {
+        self.open_with(Limits::default())
+    }
+
+    /// The same with a shorter log.
+    pub(super) fn open_with(&self, limits: Limits) -> std::result::Result<Embedded, StoreError> {
+        Embedded::start(Box::new(self.clone()), limits)
+    }
+
+    pub(super) fn backend(&self) -> Box<dyn StorageBackend> {
+        Box::new(self.clone())
+    }
+
+    /// Forgets everything for these bytes, as a disk does that lies.
+    pub(super) fn become_holding(&self, bytes: Vec<u8>) {
+        self.lock().bytes = bytes;
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.lock().bytes.clone()
+    }
+
+    /// Lets so many more operations pass, then refuses until it is mended.
+    pub(super) fn fail(&self, fault: Fault, countdown: usize) {
+        let mut state = self.lock();
+        (state.fault, state.countdown, state.once) = (Some(fault), countdown, false);
+    }
+
+    /// Lets so many more operations pass, then refuses one.
+    pub(super) fn fail_once(&self, fault: Fault, countdown: usize) {
+        self.fail(fault, countdown);
+        self.lock().once = true;
+    }
+
+    pub(super) fn mend(&self) {
+        self.lock().fault = None;
+    }
+
+    /// Looks now and then at what a power cut would leave; `told` says which revision somebody was told of.
+    pub(super) fn film(&self, seed: u64, told: Arc<AtomicU64>) {
+        let chance = fastrand::Rng::with_seed(seed);
+        self.lock().film = Some(Film { chance, told, cuts: Vec::new() });
+    }
+
+    /// What the power cuts left.
+    pub(super) fn cuts(&self) -> Vec<Cut> {
+        self.lock().film.take().unwrap().cuts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+/// Sectors reach the disk each for itself; one beyond its end takes the length along.
+fn write_some(safe: &mut Vec<u8>, offset: usize, data: &[u8], chance: &mut fastrand::Rng) {
+    let all = chance.bool();
+    for (number, sector) in data.chunks(SECTOR_BYTES).enumerate() {
+        let at = offset + number * SECTOR_BYTES;
+        if all || chance.bool() {
+            let end = at + sector.len();
+            if safe.len() < end {
+                safe.resize(end, 0);
+            }
+            safe[at..end].copy_from_slice(sector);
+        }
+    }
+}
+
+impl State {
+    /// Everything synced, and of the rest what chance lets through.
+    fn after_power_cut(&self, chance: &mut fastrand::Rng) -> Disk {
+        let mut safe = self.safe.clone();
+        for change in &self.unsynced {
+            match change {
+                Change::Len(len) if chance.bool() => safe.resize(*len, 0),
+                Change::Len(_) => {}
+                Change::Write(offset, data) => write_some(&mut safe, *offset, data, chance),
+            }
+        }
+        Disk::holding(safe)
+    }
+
+    fn admit(&mut self, refuses: impl Fn(Fault) -> bool) -> Result<()> {
+        if let Some(mut film) = self.film.take() {
+            if film.chance.u32(..CUT_EVERY) == 0 {
+                let told = film.told.load(Ordering::SeqCst);
+                film.cuts.push(Cut { told, disk: self.after_power_cut(&mut film.chance) });
+            }
+            self.film = Some(film);
+        }
+        let Some(fault) = self.fault.filter(|fault| refuses(*fault)) else { return Ok(()) };
+        if self.countdown > 0 {
+            self.countdown -= 1;
+            return Ok(());
+        }
+        if self.once {
+            self.fault = None;
+        }
+        Err(match fault {
+            Fault::Full | Fault::CannotGrow => Error::from(ErrorKind::StorageFull),
+            Fault::Sync | Fault::Gone => Error::other("the disk does not answer"),
+        })
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> Result<u64> {
+        Ok(self.lock().bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let mut state = self.lock();
+        if state.fault == Some(Fault::Gone) {
+            state.admit(|_| true)?;
+        }
+        let from = offset as usize;
+        let found = state.bytes.get(from..from + out.len()).ok_or(Error::from(ErrorKind::UnexpectedEof))?;
+        out.copy_from_slice(found);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> Result<()> {
+        let mut state = self.lock();
+        let grows = len as usize > state.bytes.len();
+        state.admit(|fault| fault == Fault::Gone || (fault == Fault::CannotGrow && grows))?;
+        state.bytes.resize(len as usize, 0);
+        state.unsynced.push(Change::Len(len as usize));
+        Ok(())
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        let mut state = self.lock();
+        state.admit(|fault| matches!(fault, Fault::Sync | Fault::Gone))?;
+        let state = &mut *state;
+        for change in state.unsynced.drain(..) {
+            match change {
+                Change::Len(len) => state.safe.resize(len, 0),
+                Change::Write(offset, data) => state.safe[offset..offset + data.len()].copy_from_slice(&data),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
+        let mut state = self.lock();
+        state.admit(|fault| matches!(fault, Fault::Full | Fault::Gone))?;
+        let (from, to) = (offset as usize, offset as usize + data.len());
+        if to > state.bytes.len() {
+            return Err(Error::from(ErrorKind::UnexpectedEof));
+        }
+        state.bytes[from..to].copy_from_slice(data);
+        state.unsynced.push(Change::Write(from, data.to_vec()));
+        Ok(())
+    }
+}
+
+impl Medium for Disk {
+    fn path(&self) -> &Path {
+        Path::new("/a/disk/in/memory")
+    }
+
+    fn open(&self) -> Result<Box<dyn StorageBackend>> {
+        Ok(self.backend())
+    }
+
+    fn look(&self) -> Result<Box<dyn StorageBackend>> {
+        Ok(self.backend())
+    }
+}

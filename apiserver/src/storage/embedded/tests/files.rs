@@ -1,0 +1,194 @@
+//! What lies in the directory: whose it is, what survives, and which files are refused and left as they are.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bytes::Bytes;
+use redb::TableDefinition;
+
+use super::super::{Embedded, tables};
+use super::disk::Disk;
+use super::open;
+use crate::storage::tests::contract::{next, put, values};
+use crate::storage::{Error, Expected, Limits, Store, Transaction};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn opening_again_finds_everything() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path()).await;
+    for n in 0..10 {
+        put(&store, &format!("/{}", n % 4), &n.to_string()).await;
+    }
+    store.commit(Transaction::delete("/0", Expected::Any)).await.unwrap();
+    store.compact(5).await.unwrap();
+    let (revision, held) = (store.revision().await.unwrap(), values(&store, "/").await);
+    drop(store);
+    let store = open(home.path()).await;
+    assert_eq!((store.revision().await.unwrap(), values(&store, "/").await), (revision, held));
+    let entry = store.get("/1").await.unwrap().entry.unwrap();
+    assert_eq!((entry.created, entry.modified), (3, 11));
+    // Watches go on where they were, over what happened before.
+    assert!(matches!(store.watch(4).await.err(), Some(Error::Compacted { asked: 4, oldest: 5 })));
+    let mut watch = store.watch(5).await.unwrap();
+    assert_eq!(put(&store, "/a", "x").await, revision + 1);
+    for expected in 6..=revision + 1 {
+        assert_eq!(next(&mut watch).await.unwrap().revision, expected);
+    }
+}
+
+#[tokio::test]
+async fn only_the_owner_may_look() {
+    let home = tempfile::tempdir().unwrap();
+    let directory = home.path().join("new/store");
+    let file = directory.join("store.redb");
+    drop(open(&directory).await);
+    assert_eq!((mode(&home.path().join("new")), mode(&directory)), (0o700, 0o700));
+    assert_eq!((mode(&file), mode(&directory.join("lock"))), (0o600, 0o600));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    drop(open(&directory).await);
+    assert_eq!(mode(&file), 0o600);
+}
+
+#[tokio::test]
+async fn one_process_has_it_at_a_time() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path()).await;
+    let error = Embedded::open(home.path(), Limits::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Locked { directory } if directory == home.path()), "{error}");
+    put(&store, "/a", "x").await;
+    // A watcher that is still about holds nothing.
+    let _watch = store.watch(1).await.unwrap();
+    drop(store);
+    assert_eq!(values(&open(home.path()).await, "/").await, ["/a=x"]);
+}
+
+#[tokio::test]
+async fn what_a_killed_process_had_begun_is_cleared_away() {
+    let home = tempfile::tempdir().unwrap();
+    let partial = home.path().join("store.redb.partial");
+    fs::write(&partial, "half").unwrap();
+    put(&open(home.path()).await, "/a", "x").await;
+    assert!(!partial.exists());
+}
+
+#[tokio::test]
+async fn heartbeats_do_not_grow_the_file() {
+    let home = tempfile::tempdir().unwrap();
+    let limits = Limits { revisions: 50, bytes: 1024 * 1024 };
+    let store = Embedded::open(home.path(), limits).await.unwrap();
+    let value = Bytes::from(vec![7; 16 * 1024]);
+    for _ in 0..40 {
+        let beat = |n: u32| store.commit(Transaction::put(&format!("/{n}"), Expected::Any, value.clone()));
+        futures_util::future::join_all((0..50).map(beat)).await;
+    }
+    assert_eq!(store.revision().await.unwrap(), 2001);
+    drop(store);
+    let bytes = fs::metadata(home.path().join("store.redb")).unwrap().len();
+    assert!(bytes < 12 * 1024 * 1024, "{bytes} bytes after writing 32 MB");
+}
+
+#[tokio::test]
+async fn what_is_no_store_is_refused_and_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    put(&open(home.path()).await, "/a", &"x".repeat(10_000)).await;
+    let file = home.path().join("store.redb");
+    let good = fs::read(&file).unwrap();
+    let check = async |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        let error = Embedded::open(home.path(), Limits::default()).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, Error::Damaged { .. }), "{text}");
+        assert!(text.contains("store.redb") && text.contains("restore a backup"), "{text}");
+        assert!(fs::read(&file).unwrap() == bytes, "{text}");
+    };
+    check(b"").await;
+    check(b"apiVersion: v1\nkind: Pod\n").await;
+    check(&[0; 100_000]).await;
+    check(&good[..100]).await;
+    check(&good[..good.len() / 2]).await;
+    check(&other_database(home.path())).await;
+    fs::write(&file, &good).unwrap();
+    assert_eq!(values(&open(home.path()).await, "/").await.len(), 1);
+}
+
+/// A database that is not a store.
+fn other_database(home: &Path) -> Vec<u8> {
+    let path = home.join("other.redb");
+    let database = redb::Database::create(&path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(TableDefinition::<&str, &str>::new("songs")).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    fs::read(path).unwrap()
+}
+
+#[tokio::test]
+async fn a_flipped_bit_is_found_or_harmless() {
+    let disk = Disk::with_store();
+    let store = disk.open().unwrap();
+    for n in 0..20 {
+        put(&store, &format!("/{n:02}"), &n.to_string().repeat(500)).await;
+    }
+    let held = values(&store, "/").await;
+    drop(store);
+    let good = disk.bytes();
+    let mut chance = fastrand::Rng::with_seed(7);
+    let mut found = 0;
+    for _ in 0..60 {
+        let (at, bit) = (chance.usize(..good.len()), chance.u8(..8));
+        let mut bytes = good.clone();
+        bytes[at] ^= 1 << bit;
+        let flipped = Disk::holding(bytes.clone());
+        match flipped.open() {
+            Ok(store) => assert!(values(&store, "/").await == held, "bit {bit} of byte {at}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "bit {bit} of byte {at}: {error}");
+                assert!(flipped.bytes() == bytes, "bit {bit} of byte {at}");
+                found += 1;
+            }
+        }
+    }
+    println!("{found} of 60 in {} bytes", good.len());
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused_and_left_alone() {
+    let disk = Disk::with_store();
+    let database = tables::open(disk.backend()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(tables::FACTS).unwrap().insert("format", 99).unwrap();
+    // Another format may have other tables.
+    transaction.delete_table(tables::LOG).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    let before = disk.bytes();
+    let error = disk.open().unwrap_err();
+    assert!(matches!(error, Error::Newer { found: 99, known: tables::KNOWN_FORMAT, .. }), "{error}");
+    assert!(disk.bytes() == before);
+}
+
+#[test]
+fn an_older_format_is_brought_up_step_by_step() {
+    const NAMES: TableDefinition<u64, &str> = TableDefinition::new("names");
+    let all: [tables::Migration; 3] = [
+        |_| Err(redb::Error::Corrupted("it was at 2 already".to_owned())),
+        |transaction| Ok(transaction.open_table(NAMES)?.insert(3, "three").map(|_| ())?),
+        |transaction| Ok(transaction.open_table(NAMES)?.insert(4, "four").map(|_| ())?),
+    ];
+    let disk = Disk::with_store();
+    let database = tables::open(disk.backend()).unwrap();
+    let format = || tables::standing(&redb::ReadableDatabase::begin_read(&database).unwrap()).unwrap().format;
+    assert!(tables::migrate_by(&database, 1, &all).is_err());
+    assert_eq!(format(), 1, "all or nothing");
+    tables::migrate_by(&database, 2, &all).unwrap();
+    assert_eq!(format(), 4);
+    tables::migrate_by(&database, 4, &[]).unwrap();
+    assert_eq!(format(), 4);
+    let transaction = redb::ReadableDatabase::begin_read(&database).unwrap();
+    assert_eq!(redb::ReadableTableMetadata::len(&transaction.open_table(NAMES).unwrap()).unwrap(), 2);
+}

@@ -1,0 +1,53 @@
+//! The power fails at any moment: what was told is there, and nothing is half there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::disk::Disk;
+use crate::storage::tests::contract::{put, values};
+use crate::storage::{Limits, Store};
+
+/// Histories in a normal run; `CORACLE_SEEDS` raises it.
+const SEEDS: u64 = 3;
+const WRITES: u64 = 12;
+const KEYS: u64 = 5;
+
+#[tokio::test]
+async fn what_was_told_outlives_the_power() {
+    let seeds = std::env::var("CORACLE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    for seed in 0..seeds {
+        let disk = Disk::with_store();
+        let told = Arc::new(AtomicU64::new(1));
+        let store = disk.open_with(Limits { revisions: 3, bytes: 1024 * 1024 }).unwrap();
+        disk.film(seed, told.clone());
+        for n in 0..WRITES {
+            let revision = put(&store, &key(n), &value(n)).await;
+            told.store(revision, Ordering::SeqCst);
+        }
+        for cut in disk.cuts() {
+            check(&cut.disk, cut.told, seed).await;
+        }
+    }
+}
+
+/// Every revision has one state, so a store that opens at a revision is whole if it is in that state.
+async fn check(disk: &Disk, told: u64, seed: u64) {
+    let store = disk.open().unwrap();
+    let revision = store.revision().await.unwrap();
+    assert!((told..=told + 1).contains(&revision), "seed {seed}: told {told}, found {revision}");
+    let mut expected = std::collections::BTreeMap::new();
+    for n in 0..revision - 1 {
+        expected.insert(key(n), value(n));
+    }
+    let expected: Vec<String> = expected.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert!(values(&store, "/").await == expected, "seed {seed}: revision {revision} is not whole");
+    assert_eq!(put(&store, "/more", "x").await, revision + 1);
+}
+
+fn key(n: u64) -> String {
+    format!("/{}", n % KEYS)
+}
+
+fn value(n: u64) -> String {
+    format!("{n},").repeat(1000)
+}

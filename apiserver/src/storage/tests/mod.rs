@@ -1,0 +1,14 @@
+//! What is true of every store, and of the parts they share.
+
+pub(super) mod contract;
+mod decide;
+mod history;
+
+use std::sync::Arc;
+
+use super::{Limits, Memory};
+
+#[tokio::test]
+async fn memory_keeps_the_contract() {
+    contract::contract(async |limits: Limits| Arc::new(Memory::new(limits)) as Arc<dyn super::Store>).await;
+}
