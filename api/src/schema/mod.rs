@@ -3,6 +3,7 @@
 mod all;
 mod check;
 mod field;
+mod node;
 mod scalar;
 mod suggest;
 #[cfg(test)]
@@ -13,5 +14,6 @@ pub use self::all::{All, Numbered, Struct, all};
 pub use self::check::check;
 pub(crate) use self::check::v1_object;
 pub use self::field::{Apply, Field, Patch};
+pub use self::node::shape;
 pub use self::suggest::nearest;
 pub use self::types::{Kind, Schema, Type, v1};
