@@ -24,6 +24,13 @@ pub const ONE_OF: [(&str, &[(&str, &str)]); 3] = [
 /// Structs that are embedded under another name than their own: type and field.
 pub const EMBEDDED: [(&str, &str); 1] = [("core.v1.Probe", "handler")];
 
+/// Fields that k8s-pb still has and the API has no more.
+pub const GONE: [(&str, &str); 3] = [
+    ("certificates.v1.PodCertificateRequestSpec", "pkixpublickey"),
+    ("certificates.v1.PodCertificateRequestSpec", "proofofpossession"),
+    ("core.v1.PodSpec", "workloadref"),
+];
+
 /// Fields that k8s-openapi calls required and the API does not.
 const OPTIONAL: &str = "
 core.v1.ConfigMapEnvSource: name
