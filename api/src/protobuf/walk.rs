@@ -12,9 +12,9 @@ use crate::schema::{Field, Kind, Numbered, Struct, all};
 /// Messages within messages that are read: a CustomResourceDefinition of twenty levels needs fewer.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// Values that one body may hold. An empty message of two bytes costs a hundred in memory, so the length of the body
-/// alone does not bound it; a list of 500 pods holds about 100,000.
-pub(super) const MAX_VALUES: usize = 500_000;
+/// Values that one body may hold. An empty message of two bytes costs a hundred in memory, so the length of a body
+/// alone does not bound it; the largest object that etcd takes, all of it short annotations, holds about 150,000.
+pub(super) const MAX_VALUES: usize = 200_000;
 
 /// What one body may still hold.
 #[derive(Debug)]

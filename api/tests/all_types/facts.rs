@@ -24,6 +24,13 @@ pub const ONE_OF: [(&str, &[(&str, &str)]); 3] = [
 /// Structs that are embedded under another name than their own: type and field.
 pub const EMBEDDED: [(&str, &str); 1] = [("core.v1.Probe", "handler")];
 
+/// Fields that k8s-pb still has and the API has no more.
+pub const GONE: [(&str, &str); 3] = [
+    ("certificates.v1.PodCertificateRequestSpec", "pkixpublickey"),
+    ("certificates.v1.PodCertificateRequestSpec", "proofofpossession"),
+    ("core.v1.PodSpec", "workloadref"),
+];
+
 /// Fields that k8s-openapi calls required and the API does not.
 const OPTIONAL: &str = "
 core.v1.ConfigMapEnvSource: name
@@ -59,7 +66,9 @@ core.v1.Container: ports map=containerPort,protocol
 core.v1.EphemeralContainer: ports map=containerPort,protocol
 core.v1.PodSpec: topologySpreadConstraints map=topologyKey,whenUnsatisfiable
 core.v1.PodStatus: hostIPs atomic
+core.v1.PodVolumeHealth: healthConditions map=status,reason
 core.v1.ServiceSpec: ports map=port,protocol
+core.v1.VolumeHealthStatus: healthConditions map=status,reason
 admissionregistration.v1.MutatingAdmissionPolicySpec: variables atomic
 ";
 
@@ -93,10 +102,12 @@ core.v1.PodSpec: containers merge=name, ephemeralContainers merge=name, eviction
 core.v1.PodSpec: imagePullSecrets merge=name, initContainers merge=name, resourceClaims mergeRetainKeys=name
 core.v1.PodSpec: schedulingGates merge=name, topologySpreadConstraints merge=topologyKey, volumes mergeRetainKeys=name
 core.v1.PodStatus: conditions merge=type, hostIPs merge=ip, podIPs merge=ip, resourceClaimStatuses mergeRetainKeys=name
+core.v1.PodVolumeHealth: healthConditions merge=status
 core.v1.ReplicationControllerStatus: conditions merge=type
 core.v1.ServiceAccount: secrets merge=name
 core.v1.ServiceSpec: ports merge=port
 core.v1.ServiceStatus: conditions merge=type
+core.v1.VolumeHealthStatus: healthConditions merge=status
 flowcontrol.v1.FlowSchemaStatus: conditions merge=type
 flowcontrol.v1.PriorityLevelConfigurationStatus: conditions merge=type
 meta.v1.ObjectMeta: finalizers merge, ownerReferences merge=uid

@@ -33,6 +33,7 @@ pub fn write(types: &BTreeMap<String, Type>, messages: &Messages) -> String {
         for field in of.fields.keys() {
             write_field(&mut table, (name, of), field, messages, &mut facts);
         }
+        all_claimed(name, of, messages);
     }
     facts.all_used();
     table
@@ -72,6 +73,17 @@ fn write_field(
         write!(table, " {patch}").unwrap();
     }
     table.push('\n');
+}
+
+/// Fails for fields of a message that are none in JSON: a name was not recognized.
+fn all_claimed(name: &str, of: &Type, messages: &Messages) {
+    let in_json: BTreeSet<String> = of.fields.keys().map(|field| plain(field)).collect();
+    for field in message_of(name, messages).unwrap_or_default() {
+        let known = in_json.contains(&field.name)
+            || is_embedded(name, field)
+            || facts::GONE.contains(&(name, field.name.as_str()));
+        assert!(known, "{name} has no field for {} of its message", field.name);
+    }
 }
 
 /// Adds what k8s-openapi has other types for: lists, and values that are one of several.

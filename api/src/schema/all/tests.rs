@@ -1,7 +1,7 @@
 //! What the table of all types says about fields that people rely on.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::{Apply, Kind, Patch};
+use super::super::{Apply, Kind, Patch, v1};
 use super::{Numbered, all};
 
 /// The object type that a kind is made of.
@@ -31,6 +31,28 @@ fn every_type_reads_and_names_only_types_that_are_there() {
             let element = all().get(object(&field.kind).unwrap()).unwrap();
             assert!(keys.iter().all(|key| element.field(key).is_some()), "{name}.{}: {keys:?}", field.name);
         }
+    }
+}
+
+/// The kind as the table of a node's types has it: without rooms, and with one kind of time.
+fn without_rooms(kind: &Kind) -> Kind {
+    match kind {
+        Kind::Object(name) => Kind::Object(name.rsplit('.').next().unwrap()),
+        Kind::List(of) => Kind::List(Box::new(without_rooms(of))),
+        Kind::Map(of) => Kind::Map(Box::new(without_rooms(of))),
+        Kind::MicroTime => Kind::Time,
+        kind => kind.clone(),
+    }
+}
+
+#[test]
+fn agrees_with_the_table_of_what_a_node_reads() {
+    for of in v1().types() {
+        let rooms = [format!("core.v1.{}", of.name), format!("meta.v1.{}", of.name)];
+        let found = rooms.iter().find_map(|name| all().get(name)).unwrap();
+        let fields: Vec<_> =
+            found.fields().iter().map(|field| (field.name, without_rooms(&field.kind))).collect();
+        assert_eq!(fields, of.fields, "{}", of.name);
     }
 }
 
