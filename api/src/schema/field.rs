@@ -16,6 +16,8 @@ pub struct Field {
     pub required: bool,
     /// True when nothing and zero (an empty text, `false`) are two things.
     pub pointer: bool,
+    /// What it is when it is left out, for text that is a key of its list: server-side apply tells objects apart by it.
+    pub default: Option<&'static str>,
     /// What a strategic merge patch does to it.
     pub patch: Patch,
     /// What server-side apply owns of it.
@@ -63,8 +65,16 @@ impl Field {
             words.next().unwrap_or_default().split('.').filter_map(|number| number.parse().ok()).collect();
         // A list is applied at once unless the table says otherwise.
         let apply = if matches!(kind, Kind::List(_)) { Apply::Atomic } else { Apply::Granular };
-        let mut field =
-            Self { name, kind, numbers, required: false, pointer: false, patch: Patch::Usual, apply };
+        let mut field = Self {
+            name,
+            kind,
+            numbers,
+            required: false,
+            pointer: false,
+            default: None,
+            patch: Patch::Usual,
+            apply,
+        };
         for word in words {
             match word.split_once('=') {
                 None if word == "required" => field.required = true,
@@ -73,6 +83,7 @@ impl Field {
                 None if word == "set" => field.apply = Apply::Set,
                 None if word == "merge" => field.patch = Patch::MergeValues,
                 None if word == "retainKeys" => field.patch = Patch::RetainKeys,
+                Some(("default", value)) => field.default = Some(value),
                 Some(("map", keys)) => field.apply = Apply::MapBy(keys.split(',').collect()),
                 Some(("merge", key)) => field.patch = Patch::MergeBy(key),
                 Some(("mergeRetainKeys", key)) => field.patch = Patch::MergeRetainKeysBy(key),

@@ -72,6 +72,12 @@ core.v1.VolumeHealthStatus: healthConditions map=status,reason
 admissionregistration.v1.MutatingAdmissionPolicySpec: variables atomic
 ";
 
+/// Defaults of fields that are keys of lists.
+const DEFAULTS: &str = "
+core.v1.ContainerPort: protocol TCP
+core.v1.ServicePort: protocol TCP
+";
+
 /// `patchStrategy` and `patchMergeKey`.
 const PATCH: &str = "
 admissionregistration.v1.MutatingAdmissionPolicySpec: variables merge=name, matchConditions merge=name
@@ -310,6 +316,11 @@ impl Facts {
         self.pair(PATCH, field)
     }
 
+    /// What a key of a list is when it is left out.
+    pub fn default_of(&mut self, field: &str) -> Option<&'static str> {
+        self.pair(DEFAULTS, field)
+    }
+
     /// Its list type, where k8s-openapi is not to be asked.
     pub fn list(&mut self, field: &str) -> Option<&'static str> {
         self.pair(LISTS, field)
@@ -321,7 +332,7 @@ impl Facts {
             .into_iter()
             .flat_map(lines)
             .flat_map(|(of, words)| words.split(' ').map(move |word| format!("{of}.{word}")));
-        let pairs = [LISTS, PATCH].into_iter().flat_map(lines).flat_map(|(of, pairs)| {
+        let pairs = [DEFAULTS, LISTS, PATCH].into_iter().flat_map(lines).flat_map(|(of, pairs)| {
             pairs.split(", ").map(move |pair| format!("{of}.{}", pair.split(' ').next().unwrap()))
         });
         let unused: Vec<String> = words.chain(pairs).filter(|fact| !self.used.contains(fact)).collect();

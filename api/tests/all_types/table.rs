@@ -11,7 +11,7 @@ const HEAD: &str = "\
 # Every type the kinds of Kubernetes are made of. Written by `UPDATE=1 cargo test -p api --test all_types`.
 # type: name, `kind=` its API version, `atomic` when it is applied as a whole
 # field: name, kind, numbers in protobuf from the outside in (`-`: not known), and of these what holds:
-#   required; pointer: nothing and zero are two things; list type `map=keys`, `set` or `atomic`; `merge=key`, `merge`,
+#   required; pointer: nothing and zero are two things; `default=` of a key of a list; list type `map=keys`, `set` or `atomic`; `merge=key`, `merge`,
 #   `retainKeys` or `mergeRetainKeys=key` in a strategic merge
 ";
 
@@ -63,6 +63,9 @@ fn write_field(
     }
     if facts.is_pointer(&full) {
         table.push_str(" pointer");
+    }
+    if let Some(default) = facts.default_of(&full) {
+        write!(table, " default={default}").unwrap();
     }
     if let Some(list) = facts.list(&full).or(field.list.as_deref()) {
         write!(table, " {list}").unwrap();

@@ -126,6 +126,9 @@ fn facts_about_fields() {
     check("meta.v1.ObjectMeta", "finalizers", Patch::MergeValues, Apply::Set);
     check("meta.v1.ObjectMeta", "labels", usual, granular);
     check("batch.v1.JobStatus", "conditions", Patch::MergeBy("type"), atomic);
+    // Two ports of one number and no protocol are one port.
+    assert_eq!(all().field("core.v1.ContainerPort", "protocol").unwrap().default, Some("TCP"));
+    assert_eq!(all().field("core.v1.ContainerPort", "name").unwrap().default, None);
 }
 
 #[test]
