@@ -7,6 +7,7 @@
 mod api;
 pub mod discovery;
 pub mod list;
+pub mod registry;
 pub mod request;
 pub mod resource;
 pub mod selector;

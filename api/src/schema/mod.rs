@@ -4,6 +4,7 @@ mod all;
 mod check;
 mod field;
 mod node;
+mod prune;
 mod scalar;
 mod suggest;
 #[cfg(test)]
@@ -15,5 +16,6 @@ pub use self::check::check;
 pub(crate) use self::check::v1_object;
 pub use self::field::{Apply, Field, Patch};
 pub use self::node::shape;
+pub use self::prune::prune;
 pub use self::suggest::nearest;
 pub use self::types::{Kind, Schema, Type, v1};

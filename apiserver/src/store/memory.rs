@@ -25,6 +25,8 @@ pub(super) struct Shared {
     first: u64,
     history_bytes: usize,
     resources: BTreeMap<String, Table>,
+    /// Up to where a store that is followed has been noted.
+    reached: watch::Sender<u64>,
 }
 
 /// Namespace and name.
@@ -82,7 +84,8 @@ impl Memory {
 
     /// The same, with so many bytes of superseded objects per resource to resume watches over.
     pub fn with_history(first: u64, history_bytes: usize) -> Self {
-        let shared = Shared { revision: first, first, history_bytes, resources: BTreeMap::new() };
+        let reached = watch::Sender::new(first);
+        let shared = Shared { revision: first, first, history_bytes, resources: BTreeMap::new(), reached };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -94,38 +97,51 @@ impl Memory {
     /// Writes an object under its resource (`pods`, `leases.coordination.k8s.io`), its namespace and its name.
     pub fn put(&self, resource: &str, draft: &Draft) -> Put {
         let mut shared = self.lock();
-        let revision = shared.revision + 1;
         let table = shared.table(resource);
-        let place: Place = (draft.namespace().into(), draft.name().into());
-        let before = table.objects.get(&place).cloned();
-        if let Some(before) = &before
+        if let Some(before) = table.objects.get(&(draft.namespace().into(), draft.name().into()))
             && before.is(draft)
         {
             return Put::Unchanged(before.clone());
         }
-        let object = draft.at(revision);
-        table.objects.insert(place, object.clone());
-        let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
-        table.record(Change { revision, kind: ChangeKind::Put, object, before });
-        shared.revision = revision;
-        put
+        let revision = shared.revision + 1;
+        shared.put(resource, draft, revision)
     }
 
     /// Takes an object out; the last of it when it was there.
     pub fn delete(&self, resource: &str, namespace: &str, name: &str) -> Option<Object> {
         let mut shared = self.lock();
         let revision = shared.revision + 1;
-        let table = shared.table(resource);
-        let before = table.objects.remove(&(namespace.into(), name.into()))?;
-        let object = before.at(revision);
-        table.record(Change {
-            revision,
-            kind: ChangeKind::Deleted,
-            object: object.clone(),
-            before: Some(before),
-        });
-        shared.revision = revision;
-        Some(object)
+        shared.delete(resource, namespace, name, revision)
+    }
+
+    /// Takes in what a durable store holds when it begins to be followed; nobody can have watched that.
+    pub fn load(&self, resource: &str, draft: &Draft, revision: u64) {
+        let place = (draft.namespace().into(), draft.name().into());
+        self.lock().table(resource).objects.insert(place, draft.at(revision));
+    }
+
+    /// Notes a write that a durable store has made under that revision; writes come in the order of their revisions.
+    pub fn follow_put(&self, resource: &str, draft: &Draft, revision: u64) {
+        self.lock().put(resource, draft, revision);
+    }
+
+    /// Notes a deletion that a durable store has made under that revision.
+    pub fn follow_delete(&self, resource: &str, namespace: &str, name: &str, revision: u64) {
+        self.lock().delete(resource, namespace, name, revision);
+    }
+
+    /// Says that everything up to that revision has been noted.
+    pub fn follow_up_to(&self, revision: u64) {
+        let mut shared = self.lock();
+        shared.revision = shared.revision.max(revision);
+        shared.reached.send_replace(shared.revision);
+    }
+
+    /// Waits until everything up to that revision has been noted with [`Self::follow_up_to`].
+    pub async fn reached(&self, revision: u64) {
+        let mut reached = self.lock().reached.subscribe();
+        // The sender lives in the store, which this future borrows: it cannot be gone.
+        let _ = reached.wait_for(|up_to| *up_to >= revision).await;
     }
 
     /// One object.
@@ -170,6 +186,30 @@ impl Memory {
 }
 
 impl Shared {
+    fn put(&mut self, resource: &str, draft: &Draft, revision: u64) -> Put {
+        let table = self.table(resource);
+        let object = draft.at(revision);
+        let before = table.objects.insert((draft.namespace().into(), draft.name().into()), object.clone());
+        let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
+        table.record(Change { revision, kind: ChangeKind::Put, object, before });
+        self.revision = revision;
+        put
+    }
+
+    fn delete(&mut self, resource: &str, namespace: &str, name: &str, revision: u64) -> Option<Object> {
+        let table = self.table(resource);
+        let before = table.objects.remove(&(namespace.into(), name.into()))?;
+        let object = before.at(revision);
+        table.record(Change {
+            revision,
+            kind: ChangeKind::Deleted,
+            object: object.clone(),
+            before: Some(before),
+        });
+        self.revision = revision;
+        Some(object)
+    }
+
     pub(super) fn revision(&self) -> u64 {
         self.revision
     }

@@ -80,8 +80,17 @@ impl Draft {
         &self.index.name
     }
 
+    /// What a durable store keeps: the object in JSON, without a revision.
+    pub fn stored(&self) -> Vec<u8> {
+        let empty = br#""resourceVersion":""#.len();
+        let head = &self.head[..self.head.len() - empty];
+        let head = head.strip_suffix(b",").unwrap_or(head);
+        // The tail begins with the quote that ends the revision.
+        [head, &self.tail[1..]].concat()
+    }
+
     /// The object at that revision.
-    pub(super) fn at(&self, revision: u64) -> Object {
+    pub(crate) fn at(&self, revision: u64) -> Object {
         let digits = revision.to_string();
         let mut json = Vec::with_capacity(self.head.len() + digits.len() + self.tail.len());
         json.extend_from_slice(&self.head);
@@ -143,7 +152,7 @@ impl Object {
     }
 
     /// True when writing the draft would change nothing.
-    pub(super) fn is(&self, draft: &Draft) -> bool {
+    pub(crate) fn is(&self, draft: &Draft) -> bool {
         let (head, tail) = self.around();
         head == draft.head && tail == draft.tail
     }
