@@ -2,7 +2,8 @@
 //!
 //! A request is read once into a `request`, finds its [`resource::Resource`] row, and is answered from the
 //! [`store::Memory`] by [`Api`]; [`serve()`] puts any router on any listener. What is not a resource (subresources,
-//! classic endpoints) is an ordinary route in front of [`Api::router`].
+//! classic endpoints) is an ordinary route in front of [`Api::router`]. What must outlive the process goes into a
+//! [`storage::Store`].
 
 mod api;
 pub mod discovery;

@@ -26,6 +26,7 @@ pub use event::{Batch, Change, Event};
 pub use history::Limits;
 pub use memory::Memory;
 pub use transaction::{Compare, Entry, Expected, Found, Outcome, Page, Transaction, Write};
+pub use transaction::{MAX_KEY_BYTES, MAX_PARTS, MAX_TRANSACTION_BYTES, MAX_VALUE_BYTES};
 pub use watch::Batches;
 
 /// Counts the writes of a store; the `resourceVersion` of the API. The first write of a fresh store is 2 or more.

@@ -113,6 +113,9 @@ impl Embedded {
     }
 
     /// Reads, and once more when the file had to be opened anew for that.
+    ///
+    /// On a thread of its own: a disk that hangs must not take along those that serve. That costs some 40 µs, which only
+    /// the cache above pays, and not often.
     async fn read<T: Send + 'static>(
         &self,
         read: impl Fn(&ReadTransaction) -> Result<T, redb::Error> + Clone + Send + 'static,

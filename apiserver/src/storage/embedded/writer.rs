@@ -57,7 +57,7 @@ struct Staged {
 struct Failure {
     error: redb::Error,
     /// What it would have come to, if it got so far that it may have been.
-    staged: Option<Staged>,
+    staged: Option<Box<Staged>>,
 }
 
 impl From<redb::Error> for Failure {
@@ -104,7 +104,7 @@ impl Writer {
         };
         match done {
             Ok(()) => Ok(staged),
-            Err(error) => Err(Failure { error, staged: Some(staged) }),
+            Err(error) => Err(Failure { error, staged: Some(Box::new(staged)) }),
         }
     }
 

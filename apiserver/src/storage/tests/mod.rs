@@ -1,7 +1,7 @@
 //! What is true of every store, and of the parts they share.
 
 pub(super) mod contract;
-mod decide;
+pub(super) mod decide;
 mod history;
 
 use std::sync::Arc;

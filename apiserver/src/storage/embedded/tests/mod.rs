@@ -14,9 +14,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::Bytes;
+use futures_util::FutureExt;
+use proptest::prelude::*;
+
+use self::disk::Disk;
 use super::Embedded;
 use crate::storage::tests::contract;
-use crate::storage::{Limits, Store};
+use crate::storage::tests::decide::{is_a_map_with_a_counter, steps};
+use crate::storage::{Limits, Store, Transaction};
 
 #[tokio::test]
 async fn embedded_keeps_the_contract() {
@@ -27,6 +33,23 @@ async fn embedded_keeps_the_contract() {
         Arc::new(Embedded::open(path, limits).await.unwrap()) as Arc<dyn Store>
     })
     .await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn embedded_is_a_map_with_a_counter(steps in steps()) {
+        is_a_map_with_a_counter(&Disk::with_store().open().unwrap(), &steps)?;
+    }
+}
+
+#[tokio::test]
+async fn a_commit_that_nobody_waits_for_happens_in_its_order() {
+    let store = Disk::with_store().open().unwrap();
+    let impatient = store.commit(Transaction::create("/a", Bytes::new()));
+    assert!(impatient.now_or_never().is_none());
+    assert_eq!(contract::put(&store, "/b", "x").await, 3);
+    assert_eq!(contract::values(&store, "/").await, ["/a=", "/b=x"]);
 }
 
 async fn open(directory: &Path) -> Embedded {
