@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
+use crate::resource::Resource;
 use crate::store::TooOld;
 
 /// A failed request.
@@ -48,6 +49,43 @@ impl Status {
         let message = format!("{resource} \"{name}\" is forbidden: {why}");
         let details = json!({"name": name, "kind": resource});
         Self { details: Some(details), ..Self::new(StatusCode::FORBIDDEN, "Forbidden", message) }
+    }
+
+    /// There is one of that name already.
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.qualified());
+        let details = details(resource, name);
+        Self { details: Some(details), ..Self::new(StatusCode::CONFLICT, "AlreadyExists", message) }
+    }
+
+    /// What was asked does not fit what is there now; `why` ends the sentence.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        let details = details(resource, name);
+        Self { details: Some(details), ..Self::new(StatusCode::CONFLICT, "Conflict", message) }
+    }
+
+    /// Somebody else has written the object meanwhile.
+    pub fn changed(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    /// The object makes no sense; each cause is a field, a reason and what is wrong.
+    pub fn invalid(resource: &Resource, name: &str, causes: &[(&str, &str, &str)]) -> Self {
+        let said: Vec<String> = causes.iter().map(|(field, _, what)| format!("{field}: {what}")).collect();
+        let said = if said.len() == 1 { said.concat() } else { format!("[{}]", said.join(", ")) };
+        let mut details = json!({"name": name, "kind": resource.kind});
+        if !resource.group.is_empty() {
+            details["group"] = resource.group.into();
+        }
+        details["causes"] = causes
+            .iter()
+            .map(|(field, reason, what)| json!({"reason": reason, "message": what, "field": field}))
+            .collect();
+        let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
+        let message = format!("{}{group} \"{name}\" is invalid: {said}", resource.kind);
+        Self { details: Some(details), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
     }
 
     /// The resource is there, the verb is not.
@@ -101,6 +139,15 @@ impl Status {
         object["code"] = self.code.into();
         object
     }
+}
+
+/// Name, group and resource, as clients read them.
+fn details(resource: &Resource, name: &str) -> Value {
+    let mut details = json!({"name": name, "kind": resource.plural});
+    if !resource.group.is_empty() {
+        details["group"] = resource.group.into();
+    }
+    details
 }
 
 impl From<TooOld> for Status {

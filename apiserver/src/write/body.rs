@@ -35,7 +35,7 @@ pub(super) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> 
     match media_type {
         "application/json" => serde_json::from_slice(bytes).map_err(|error| wrong(&error)),
         "application/yaml" | "application/apply-patch+yaml" => {
-            serde_yaml::from_slice(bytes).map_err(|error| wrong(&error))
+            api::decode::value(bytes).map(Option::unwrap_or_default).map_err(|problem| wrong(&problem))
         }
         protobuf::CONTENT_TYPE => protobuf::decode(bytes).map_err(|error| wrong(&error)),
         other => {

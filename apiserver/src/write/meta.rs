@@ -1,0 +1,226 @@
+//! What the server decides about an object's metadata, whatever its kind.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::resource::Resource;
+use crate::status::Status;
+
+/// What is random or of the moment, so that the rest can be told from its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Fresh {
+    /// `metadata.uid`.
+    pub uid: String,
+    /// What is put after `metadata.generateName`.
+    pub suffix: String,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// How long a name may be that a suffix is put after; the stock server's.
+const GENERATE_NAME_MAX: usize = 58;
+
+/// A time as Kubernetes writes it: whole seconds, UTC.
+pub(super) fn rfc3339(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// The metadata of an object, made if it has none.
+pub(super) fn metadata(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if !metadata.is_object() {
+        *metadata = Value::Object(Map::new());
+    }
+    metadata.as_object_mut().expect("it was made an object two lines above")
+}
+
+/// A text of the metadata, empty when it is not there.
+pub(super) fn text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// True when the kind has a subresource `status`, which alone may write it.
+pub(super) fn has_status(resource: &Resource) -> bool {
+    resource.subresources.iter().any(|part| part.name == "status")
+}
+
+/// Prepares an object to be created in a namespace.
+///
+/// # Errors
+/// 400 or 422 for what a client may not decide, or has to.
+pub(super) fn created(
+    resource: &Resource,
+    object: &mut Map<String, Value>,
+    namespace: Option<&str>,
+    fresh: &Fresh,
+) -> Result<(), Status> {
+    if has_status(resource) {
+        object.remove("status");
+    }
+    let metadata = metadata(object);
+    if metadata.get("resourceVersion").and_then(Value::as_str).is_some_and(|version| !version.is_empty()) {
+        return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    place(resource, metadata, namespace)?;
+    let own = |metadata: &Map<String, Value>, field: &str| {
+        metadata.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    if own(metadata, "name").is_empty() {
+        let mut name = own(metadata, "generateName");
+        if name.is_empty() {
+            let why = "name or generateName is required";
+            return Err(Status::invalid(resource, "", &[("metadata.name", "FieldValueRequired", why)]));
+        }
+        name.truncate(name.floor_char_boundary(GENERATE_NAME_MAX));
+        metadata.insert("name".to_owned(), (name + &fresh.suffix).into());
+    }
+    for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"] {
+        metadata.remove(field);
+    }
+    metadata.insert("uid".to_owned(), fresh.uid.clone().into());
+    metadata.insert("creationTimestamp".to_owned(), rfc3339(fresh.now).into());
+    metadata.remove("generation");
+    if counts_generations(resource) {
+        metadata.insert("generation".to_owned(), 1.into());
+    }
+    Ok(())
+}
+
+/// Objects with a status have a generation that counts what was asked of them.
+fn counts_generations(resource: &Resource) -> bool {
+    has_status(resource)
+}
+
+/// Sees to it that the object names the namespace it is written to.
+fn place(
+    resource: &Resource,
+    metadata: &mut Map<String, Value>,
+    namespace: Option<&str>,
+) -> Result<(), Status> {
+    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    match namespace {
+        Some(namespace) if given.is_empty() || given == namespace => {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+        None if given.is_empty() => drop(metadata.remove("namespace")),
+        None if resource.namespaced => {}
+        Some(_) | None => {
+            let message = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(Status::bad_request(message));
+        }
+    }
+    Ok(())
+}
+
+/// Which part of an object an update writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// All but the status, where that has a path of its own.
+    Main,
+    /// The status, and of the metadata what managers of fields need.
+    Status,
+}
+
+/// Prepares an object to be written over the one that is there.
+///
+/// # Errors
+/// 400, 409 or 422 for what does not fit the one that is there.
+pub(super) fn updated(
+    resource: &Resource,
+    before: &Map<String, Value>,
+    mut object: Map<String, Value>,
+    part: Part,
+) -> Result<Map<String, Value>, Status> {
+    let name = text(before, "name").to_owned();
+    let given = text(&object, "name").to_owned();
+    if given != name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        )));
+    }
+    let namespace = text(before, "namespace").to_owned();
+    place(resource, metadata(&mut object), Some(namespace.as_str()).filter(|namespace| !namespace.is_empty()))?;
+    let uid = text(&object, "uid");
+    if !uid.is_empty() && uid != text(before, "uid") {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", text(before, "uid"));
+        return Err(Status::conflict(resource, &name, &why));
+    }
+    let version = text(&object, "resourceVersion");
+    if !version.is_empty() && version != text(before, "resourceVersion") {
+        return Err(Status::changed(resource, &name));
+    }
+    if part == Part::Status {
+        let mut merged = before.clone();
+        match object.remove("status") {
+            Some(status) => drop(merged.insert("status".to_owned(), status)),
+            None => drop(merged.remove("status")),
+        }
+        if let Some(managed) = metadata(&mut object).remove("managedFields") {
+            metadata(&mut merged).insert("managedFields".to_owned(), managed);
+        }
+        return Ok(merged);
+    }
+    keep(before, &mut object);
+    if has_status(resource) {
+        match before.get("status") {
+            Some(status) => drop(object.insert("status".to_owned(), status.clone())),
+            None => drop(object.remove("status")),
+        }
+    }
+    if counts_generations(resource) && is_new_generation(before, &object) {
+        let metadata = metadata(&mut object);
+        let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+        metadata.insert("generation".to_owned(), (generation + 1).into());
+    }
+    Ok(object)
+}
+
+/// Keeps what no client may change.
+fn keep(before: &Map<String, Value>, object: &mut Map<String, Value>) {
+    let old = before.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let metadata = metadata(object);
+    for field in
+        ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
+    {
+        match old.get(field) {
+            Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
+            None => drop(metadata.remove(field)),
+        }
+    }
+    metadata.insert("resourceVersion".to_owned(), text(before, "resourceVersion").into());
+}
+
+/// True when anything but metadata and status differs.
+fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
+    let asked = |object: &Map<String, Value>| -> Map<String, Value> {
+        let asked = object.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"));
+        asked.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    asked(before) != asked(object)
+}
+
+/// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end.
+pub(super) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
+    let metadata = metadata(object);
+    if !metadata.contains_key("deletionTimestamp") {
+        let ends = now.checked_add(jiff::SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
+        metadata.insert("deletionTimestamp".to_owned(), rfc3339(ends).into());
+        metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
+    }
+}
+
+/// The names of what has to be done before the object goes.
+pub(super) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let list = metadata.and_then(|metadata| metadata.get("finalizers")).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// True when the object is being deleted.
+pub(super) fn is_doomed(object: &Map<String, Value>) -> bool {
+    !text(object, "deletionTimestamp").is_empty()
+}
+
+#[cfg(test)]
+mod tests;
