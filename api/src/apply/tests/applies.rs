@@ -248,6 +248,19 @@ fn lists_come_in_the_applied_order() {
 }
 
 #[test]
+fn twins_in_a_live_list_give_way_to_one() {
+    let ports = |names: &[&str]| {
+        let ports: Value = names.iter().map(|name| json!({"containerPort": 1, "name": name})).collect();
+        spec(json!({"containers": [{"name": "c", "ports": ports}]}))
+    };
+    let story = Story::pod().create("u", ports(&["x", "y"])).force("a", ports(&["z"]));
+    assert_eq!(story.get("/spec/containers/0/ports"), Some(&json!([{"containerPort": 1, "name": "z"}])));
+    let story =
+        Story::pod().create("u", ports(&["x", "y"])).apply("a", spec(json!({"containers": [{"name": "c"}]})));
+    assert_eq!(story.get("/spec"), ports(&["x", "y"]).get("spec"));
+}
+
+#[test]
 fn a_default_is_part_of_a_key() {
     let port = |protocol: Value, name: &str| {
         let mut port = json!({"port": 53, "name": name});
