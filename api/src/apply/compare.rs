@@ -33,8 +33,8 @@ impl Comparison {
     }
 
     /// Each of the three sets, changed.
-    pub(super) fn map(self, of: impl Fn(&Set) -> Set) -> Self {
-        Self { removed: of(&self.removed), modified: of(&self.modified), added: of(&self.added) }
+    pub(super) fn map(self, of: impl Fn(Set) -> Set) -> Self {
+        Self { removed: of(self.removed), modified: of(self.modified), added: of(self.added) }
     }
 }
 
@@ -57,6 +57,10 @@ impl Difference {
 /// Compares what is at one step. `named` when it is the field of a struct, which counts as there when its fields are.
 fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>, named: bool) -> Difference {
     let mut difference = Difference::default();
+    // Most of an object is as it was, and need not be taken apart.
+    if old == new {
+        return difference;
+    }
     let before = old.map(|value| Parts::of(value, shape));
     let after = new.map(|value| Parts::of(value, shape));
     let nothing = |parts: &Option<Parts<'_, '_>>| parts.as_ref().is_none_or(Parts::is_empty);

@@ -123,14 +123,14 @@ impl Managed {
 
     /// Fits what was written down to the type as it is now.
     pub(super) fn settle(&mut self, shape: Shape<'_>) {
-        self.0.values_mut().for_each(|entry| entry.set = entry.set.settled(shape));
+        self.0.values_mut().for_each(|entry| entry.set = std::mem::take(&mut entry.set).settled(shape));
     }
 
     /// Takes fields from every manager, but for `but`.
     pub(super) fn take_from_others(&mut self, set: &Set, but: Option<&Identity>) {
         for (identity, entry) in &mut self.0 {
             if Some(identity) != but {
-                entry.set = entry.set.difference(set);
+                entry.set = std::mem::take(&mut entry.set).difference(set);
             }
         }
         self.0.retain(|_, entry| !entry.set.is_empty());
@@ -188,6 +188,25 @@ impl Managed {
             }
         }
     }
+}
+
+/// True when an object is as it was, but for the times of its managed fields: then nobody changed anything, and the one
+/// that is stored stays.
+pub fn is_same_but_for_times(live: &Value, new: &Value) -> bool {
+    let timeless = |object: &Value| {
+        let mut object = object.clone();
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
+            entry.shift_remove("time");
+        }
+        // Times also put entries in order.
+        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
+        if let Some(entries) = entries {
+            entries.sort_by_cached_key(Value::to_string);
+        }
+        object
+    };
+    live == new || timeless(live) == timeless(new)
 }
 
 fn read(entry: &Value) -> Result<(Identity, Entry), String> {

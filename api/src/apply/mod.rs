@@ -24,6 +24,7 @@ use thiserror::Error;
 
 pub use self::conflict::{Conflict, Conflicts};
 pub use self::extract::extract;
+pub use self::managed::is_same_but_for_times;
 pub use self::set::{Element, FieldPath, Set};
 pub use self::track::track_update;
 pub use self::writer::{Part, Writer, manager_of};
@@ -41,7 +42,8 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 pub struct Applied {
     /// The object with its managed fields.
     pub object: Value,
-    /// False when the object is as it was, so that nothing need be written.
+    /// False when the object is as it was, so that nothing need be written. When defaults are put in afterwards,
+    /// [`is_same_but_for_times`] tells more.
     pub changed: bool,
 }
 
@@ -74,20 +76,20 @@ pub fn apply(
         .map_err(|what| Refusal::Malformed(format!("failed to decode managed fields: {what}")))?;
     if managed.0.is_empty() && live.is_some() {
         let writer = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
-        let set = writer.ownable(&extract(&before, writer.shape));
+        let set = writer.ownable(extract(&before, writer.shape));
         managed.add(writer.identity(Operation::Update), entry(&writer, set));
     }
     managed.settle(writer.shape);
 
     let wanted = writer.restrict_applied(applied);
     let identity = writer.identity(Operation::Apply);
-    let set = writer.ownable(&extract(&wanted, writer.shape));
+    let set = writer.ownable(extract(&wanted, writer.shape));
     let last = managed.0.remove(&identity);
-    managed.0.insert(identity.clone(), entry(writer, set.clone()));
+    managed.0.insert(identity.clone(), entry(writer, set));
 
     let merged = merge::merge(&before, &wanted, writer.shape);
     let last_set = last.as_ref().map(|last| last.set.clone()).unwrap_or_default();
-    let mut object = remove::prune(merged, &last_set, &managed.owned(), writer.shape);
+    let mut object = remove::prune(merged, last_set, managed.owned(), writer.shape);
 
     let comparison = Comparison::of(&before, &object, writer.shape).map(|set| writer.restrict(set));
     let taken = comparison.set();
@@ -158,5 +160,6 @@ fn refuse_conflicts(
         }
         conflicts.add(identity, &contested);
     }
+    conflicts.0.sort_by(|a, b| a.manager.cmp(&b.manager));
     if conflicts.is_empty() { Ok(()) } else { Err(conflicts) }
 }

@@ -45,20 +45,20 @@ fn keep(value: &mut Value, node: Option<&Node>, shape: Shape<'_>) -> bool {
 
 /// Takes out of `merged` what the applier owned by `last` and nobody owns any more, himself included: `owned` is what
 /// all managers own now.
-pub(super) fn prune(merged: Value, last: &Set, owned: &Set, shape: Shape<'_>) -> Value {
-    if last.difference(owned).is_empty() {
+pub(super) fn prune(merged: Value, last: Set, owned: Set, shape: Shape<'_>) -> Value {
+    if last.clone().difference(&owned).is_empty() {
         return merged;
     }
     let last = last.with_structs(shape);
-    let all = extract(&merged, shape).with_structs(shape);
+    let fields = |value: &Value| extract(value, shape).with_structs(shape);
     let without = |set: &Set| {
         let mut value = merged.clone();
         remove(&mut value, set, shape);
         value
     };
     // First everything he had, then back what is owned, then back what was never his.
-    let left = extract(&without(&last), shape).with_structs(shape);
-    let kept = without(&all.difference(&left.union(owned.with_structs(shape))));
-    let kept = extract(&kept, shape).with_structs(shape);
+    let all = fields(&merged);
+    let left = fields(&without(&last));
+    let kept = fields(&without(&all.clone().difference(&left.union(owned.with_structs(shape)))));
     without(&all.difference(&kept).intersection(&last))
 }

@@ -92,23 +92,31 @@ impl Set {
     }
 
     /// What is in this set only. Field by field: what is below a field of the other set stays.
-    pub fn difference(&self, other: &Self) -> Self {
-        self.each(|element, node| {
-            let Some(theirs) = other.nodes.get(element) else { return Some(node.clone()) };
-            let children = node.children.difference(&theirs.children);
-            Some(Node { member: node.member && !theirs.member, children })
-        })
+    pub fn difference(mut self, other: &Self) -> Self {
+        self.subtract(other);
+        self
+    }
+
+    fn subtract(&mut self, other: &Self) {
+        self.change_common(other, |node, theirs| {
+            node.member &= !theirs.member;
+            node.children.subtract(&theirs.children);
+        });
     }
 
     /// What is in this set and not below, or at, a field of the other set.
-    pub fn outside(&self, other: &Self) -> Self {
-        self.each(|element, node| match other.nodes.get(element) {
-            None => Some(node.clone()),
-            Some(theirs) if theirs.member => None,
-            Some(theirs) => {
-                Some(Node { member: node.member, children: node.children.outside(&theirs.children) })
+    pub fn outside(mut self, other: &Self) -> Self {
+        self.leave(other);
+        self
+    }
+
+    fn leave(&mut self, other: &Self) {
+        self.change_common(other, |node, theirs| {
+            if theirs.member {
+                *node = Node::default();
             }
-        })
+            node.children.leave(&theirs.children);
+        });
     }
 
     /// The members that have no members below.
@@ -119,25 +127,32 @@ impl Set {
     }
 
     /// This set, and every struct field on the way to a member: objects do not say of a struct that it is there.
-    pub fn with_structs(&self, shape: Shape<'_>) -> Self {
-        self.each(|element, node| {
-            let named = matches!(element, Element::Field(name) if shape.named(name).is_some());
-            Some(Node {
-                member: node.member || named,
-                children: node.children.with_structs(below(shape, element)),
-            })
-        })
+    pub fn with_structs(mut self, shape: Shape<'_>) -> Self {
+        self.name_structs(shape);
+        self
+    }
+
+    fn name_structs(&mut self, shape: Shape<'_>) {
+        for (element, node) in &mut self.nodes {
+            node.member |= matches!(element, Element::Field(name) if shape.named(name).is_some());
+            node.children.name_structs(below(shape, element));
+        }
     }
 
     /// This set as if the type had always been `shape`: who owned a part of what is atomic now owns it all.
-    pub fn settled(&self, shape: Shape<'_>) -> Self {
-        self.each(|element, node| {
+    pub fn settled(mut self, shape: Shape<'_>) -> Self {
+        self.settle(shape);
+        self
+    }
+
+    fn settle(&mut self, shape: Shape<'_>) {
+        for (element, node) in &mut self.nodes {
             let below = below(shape, element);
-            if is_atomic(below) && !node.children.is_empty() {
-                return Some(Node::leaf());
+            if !node.children.is_empty() && is_atomic(below) {
+                *node = Node::leaf();
             }
-            Some(Node { member: node.member, children: node.children.settled(below) })
-        })
+            node.children.settle(below);
+        }
     }
 
     /// Every member, each as the steps that lead to it, in order.
@@ -167,6 +182,18 @@ impl Set {
     pub(super) fn put(&mut self, element: Element, node: Node) {
         if !node.is_empty() {
             self.nodes.insert(element, node);
+        }
+    }
+
+    /// Changes the steps that both sets have, and forgets those where nothing is left.
+    fn change_common(&mut self, other: &Self, change: impl Fn(&mut Node, &Node)) {
+        for (element, theirs) in &other.nodes {
+            if let Some(node) = self.nodes.get_mut(element) {
+                change(node, theirs);
+                if node.is_empty() {
+                    self.nodes.remove(element);
+                }
+            }
         }
     }
 

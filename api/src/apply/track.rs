@@ -34,7 +34,7 @@ pub fn track_update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) 
     let identity = writer.identity(Operation::Update);
     managed.take_from_others(&comparison.removed, None);
     managed.take_from_others(&changed, Some(&identity));
-    let owned = writer.ownable(&changed);
+    let owned = writer.ownable(changed);
     if !owned.is_empty() {
         let entry = Entry { api_version: writer.api_version.to_owned(), time: Some(writer.now), set: owned };
         managed.add(identity, entry);

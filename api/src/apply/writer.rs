@@ -79,16 +79,16 @@ impl Writer<'_> {
     }
 
     /// The fields of `set` that this part of the object has.
-    pub(super) fn restrict(&self, set: &Set) -> Set {
+    pub(super) fn restrict(&self, set: Set) -> Set {
         match self.part {
-            Part::Whole | Part::Other(_) => set.clone(),
+            Part::Whole | Part::Other(_) => set,
             Part::Main => set.outside(&MAIN_IGNORES),
             Part::Status => set.outside(&STATUS_IGNORES),
         }
     }
 
     /// The fields of `set` that somebody can own.
-    pub(super) fn ownable(&self, set: &Set) -> Set {
+    pub(super) fn ownable(&self, set: Set) -> Set {
         self.restrict(set).difference(&NOBODYS)
     }
 

@@ -20,6 +20,11 @@ fn name() -> impl Strategy<Value = String> {
         "resources",
         "limits",
         "securityContext",
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/containers",
+        "$setElementOrder/finalizers",
+        "$deleteFromPrimitiveList/finalizers",
         "a",
         "b",
         "",
@@ -33,7 +38,7 @@ fn plain() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         (0..3_i64).prop_map(Value::from),
         Just(json!(1.5)),
-        prop::sample::select(vec!["a", "b", "TCP", ""]).prop_map(Value::from),
+        prop::sample::select(vec!["a", "b", "TCP", "", "replace", "delete", "merge"]).prop_map(Value::from),
     ]
 }
 

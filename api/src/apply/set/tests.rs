@@ -104,10 +104,10 @@ fn a_set_follows_its_type() {
         json!({"f:spec": {"f:nodeSelector": {".": {}, "f:a": {}}, "f:tolerations": {"i:0": {}}, "f:nodeName": {}}}),
     );
     assert_eq!(
-        paths(&parts.settled(sample::pod())),
+        paths(&parts.clone().settled(sample::pod())),
         [".spec.nodeName", ".spec.nodeSelector", ".spec.tolerations"]
     );
-    assert_eq!(parts.settled(Shape::UNKNOWN), parts);
+    assert_eq!(parts.clone().settled(Shape::UNKNOWN), parts);
 }
 
 #[test]
@@ -173,9 +173,9 @@ proptest! {
         let (union, both) = (a.clone().union(b.clone()), a.intersection(&b));
         prop_assert_eq!(&union, &b.clone().union(a.clone()));
         prop_assert_eq!(&both, &b.intersection(&a));
-        prop_assert_eq!(&a.difference(&b).union(both.clone()), &a);
-        prop_assert_eq!(union.difference(&b), a.difference(&b));
-        prop_assert!(a.difference(&a).is_empty() && both.difference(&a).is_empty());
+        prop_assert_eq!(&a.clone().difference(&b).union(both.clone()), &a);
+        prop_assert_eq!(union.difference(&b), a.clone().difference(&b));
+        prop_assert!(a.clone().difference(&a).is_empty() && both.difference(&a).is_empty());
     }
 
     #[test]

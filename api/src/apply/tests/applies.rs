@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Part, Refusal, Story, apply, spec};
+use crate::apply::is_same_but_for_times;
 use crate::shape::{Shape, sample};
 
 #[test]
@@ -50,6 +51,37 @@ fn the_same_again_changes_nothing() {
     assert_eq!(story.owners(), ["a Apply@2 .spec.nodeName .spec.x"]);
     assert_eq!(story.plain(), json!({"apiVersion": "v1", "spec": {"nodeName": "n"}, "metadata": {}}));
     assert!(!story.apply("a", spec(json!({"nodeName": "n", "x": null}))).changed);
+}
+
+#[test]
+fn what_a_tool_prints_can_be_applied_again() {
+    let mut story = Story::pod().create("u", json!({
+        "apiVersion": "v1",
+        "metadata": {"name": "p", "uid": "1", "creationTimestamp": "2026-01-02T03:04:05Z", "generation": 2},
+        "spec": {"nodeName": "n"},
+    }));
+    let printed = || {
+        json!({
+            "metadata": {"name": "p", "creationTimestamp": null}, "spec": {"nodeName": "n"}, "status": {},
+        })
+    };
+    story = story.apply("a", printed());
+    assert!(story.changed && !story.apply("a", printed()).changed);
+}
+
+#[test]
+fn an_object_that_is_the_same_but_for_times_is_told() {
+    let at = |second: i64, image: &str| {
+        let mut story = Story::pod();
+        story.second = second;
+        let mut story = story.create("u", spec(json!({"containers": [{"name": "c"}]})));
+        story.second = 100 - second;
+        story.apply("a", spec(json!({"containers": [{"name": "c", "image": image}]}))).object.unwrap()
+    };
+    assert_ne!(at(1, "1"), at(80, "1"));
+    assert!(is_same_but_for_times(&at(1, "1"), &at(80, "1")));
+    assert!(!is_same_but_for_times(&at(1, "1"), &at(1, "2")));
+    assert!(!is_same_but_for_times(&at(1, "1"), &json!({})));
 }
 
 #[test]
@@ -213,6 +245,19 @@ fn lists_come_in_the_applied_order() {
             .apply("a", spec(json!({"containers": items(applied)})));
         assert_eq!(story.get("/spec/containers"), Some(&items(merged)), "{applied} over {live}");
     }
+}
+
+#[test]
+fn twins_in_a_live_list_give_way_to_one() {
+    let ports = |names: &[&str]| {
+        let ports: Value = names.iter().map(|name| json!({"containerPort": 1, "name": name})).collect();
+        spec(json!({"containers": [{"name": "c", "ports": ports}]}))
+    };
+    let story = Story::pod().create("u", ports(&["x", "y"])).force("a", ports(&["z"]));
+    assert_eq!(story.get("/spec/containers/0/ports"), Some(&json!([{"containerPort": 1, "name": "z"}])));
+    let story =
+        Story::pod().create("u", ports(&["x", "y"])).apply("a", spec(json!({"containers": [{"name": "c"}]})));
+    assert_eq!(story.get("/spec"), ports(&["x", "y"]).get("spec"));
 }
 
 #[test]
