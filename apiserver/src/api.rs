@@ -11,11 +11,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::list::Page;
+use crate::registry::Registry;
 use crate::request::{Include, ListOptions, Objects, Target};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::{Memory, Scope};
-use crate::{discovery, table, watch};
+use crate::{discovery, table, watch, write};
 
 const JSON: &str = "application/json";
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -33,9 +34,10 @@ pub struct Version {
 }
 
 /// The API over a store.
-#[derive(Debug)]
 pub struct Api {
     store: Memory,
+    /// Where clients write; `None` where they may not.
+    registry: Option<Arc<Registry>>,
     resources: &'static [Resource],
     version: Version,
 }
@@ -43,7 +45,13 @@ pub struct Api {
 impl Api {
     /// An API that serves these resources from that store.
     pub fn new(store: Memory, resources: &'static [Resource], version: Version) -> Arc<Self> {
-        Arc::new(Self { store, resources, version })
+        Arc::new(Self { store, registry: None, resources, version })
+    }
+
+    /// An API that clients may write to as well.
+    pub fn writable(registry: Arc<Registry>, version: Version) -> Arc<Self> {
+        let (store, resources) = (registry.cache().clone(), registry.resources());
+        Arc::new(Self { store, registry: Some(registry), resources, version })
     }
 
     /// A router whose fallback answers every path: with what it names, or a `Status` that says it names nothing.
@@ -113,6 +121,17 @@ impl Api {
             Some(name) if !options.watch => self.get(resource, objects, name, accept, options.include),
             name => self.list(resource, objects, name.as_deref(), accept, options),
         }
+    }
+
+    async fn write(&self, registry: &Registry, request: Request<Body>) -> Result<Response, Status> {
+        let Some(Target::Objects(objects)) = Target::parse(request.uri().path()) else {
+            return Err(Status::no_such_path());
+        };
+        let resource = self.resource(&objects).ok_or_else(Status::no_such_path)?;
+        if resource.namespaced != objects.namespace.is_some() {
+            return Err(Status::no_such_path());
+        }
+        write::answer(registry, resource, &objects, request).await
     }
 
     fn resource(&self, objects: &Objects) -> Option<&'static Resource> {
@@ -219,7 +238,13 @@ pub fn go_architecture() -> &'static str {
 }
 
 async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response {
-    api.answer(request.method(), &request).unwrap_or_else(IntoResponse::into_response)
+    let answer = match &api.registry {
+        Some(registry) if request.method() != Method::GET && request.method() != Method::HEAD => {
+            api.write(registry, request).await
+        }
+        _ => api.answer(request.method(), &request),
+    };
+    answer.unwrap_or_else(IntoResponse::into_response)
 }
 
 fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {

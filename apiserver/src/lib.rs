@@ -18,6 +18,7 @@ pub mod storage;
 pub mod store;
 pub mod table;
 pub mod watch;
+mod write;
 
 pub use api::{Api, Version};
 pub use resource::Resource;

@@ -67,7 +67,8 @@ impl Status {
 
     /// Somebody else has written the object meanwhile.
     pub fn changed(resource: &Resource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 

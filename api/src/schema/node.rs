@@ -35,7 +35,9 @@ enum ListKeys {
 
 /// The shape of a kind; unknown for a kind that is not in the table.
 pub fn shape(api_version: &str, kind: &str) -> Shape<'static> {
-    all().kind_of(api_version, kind).map_or(Shape::UNKNOWN, |of| Shape::of(node_of(of, "", || struct_node(of))))
+    all()
+        .kind_of(api_version, kind)
+        .map_or(Shape::UNKNOWN, |of| Shape::of(node_of(of, "", || struct_node(of))))
 }
 
 /// The node of a field, or of the type itself for an empty name. Made once: the table is part of the program, so are
@@ -67,9 +69,7 @@ fn node(kind: &'static Kind, apply: &Apply) -> TableNode {
             };
             TableNode::List { elements: Box::new(node(elements, &Apply::Granular)), keys }
         }
-        Kind::Map(values) => {
-            TableNode::Map { values: Box::new(node(values, &Apply::Granular)), atomic }
-        }
+        Kind::Map(values) => TableNode::Map { values: Box::new(node(values, &Apply::Granular)), atomic },
         Kind::Any => TableNode::Any,
         _ => TableNode::Scalar,
     }

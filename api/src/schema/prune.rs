@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::all::{Struct, all};
 use super::types::Kind;
+use crate::path::Path;
 
 /// Fields that are named at most; an object that has more is wrong as a whole.
 const NAMED: usize = 100;
@@ -13,43 +14,39 @@ const NAMED: usize = 100;
 pub fn prune(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(of) = all().kind_of(api_version, kind) {
-        fields(of, object, "", &mut unknown);
+        fields(of, object, &Path::ROOT, &mut unknown);
     }
     unknown.truncate(NAMED);
     unknown
 }
 
-fn fields(of: &'static Struct, object: &mut Map<String, Value>, path: &str, unknown: &mut Vec<String>) {
+fn fields(of: &'static Struct, object: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Vec<String>) {
     object.retain(|name, value| {
-        let here = || if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        match of.field(name) {
-            Some(field) => walk(&field.kind, value, here, unknown),
-            None => unknown.push(here()),
+        let here = path.field(name);
+        let field = of.field(name);
+        match field {
+            Some(field) => walk(&field.kind, value, &here, unknown),
+            None => unknown.push(here.to_owned().to_string()),
         }
-        of.field(name).is_some()
+        field.is_some()
     });
 }
 
-/// The path is made only where something lies below it.
-fn walk(kind: &'static Kind, value: &mut Value, path: impl Fn() -> String, unknown: &mut Vec<String>) {
+fn walk(kind: &'static Kind, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
     match (kind, value) {
         (Kind::Object(name), Value::Object(object)) => {
             if let Some(of) = all().get(name) {
-                fields(of, object, &path(), unknown);
+                fields(of, object, path, unknown);
             }
         }
         (Kind::List(of), Value::Array(elements)) => {
             for (at, element) in elements.iter_mut().enumerate() {
-                if element.is_object() {
-                    let here = format!("{}[{at}]", path());
-                    walk(of, element, || here.clone(), unknown);
-                }
+                walk(of, element, &path.index(at), unknown);
             }
         }
         (Kind::Map(of), Value::Object(entries)) => {
-            for (key, entry) in entries.iter_mut().filter(|(_, entry)| entry.is_object()) {
-                let here = format!("{}.{key}", path());
-                walk(of, entry, || here.clone(), unknown);
+            for (key, entry) in entries.iter_mut() {
+                walk(of, entry, &path.key(key), unknown);
             }
         }
         _ => {}

@@ -61,12 +61,8 @@ impl Registry {
     ) -> Result<Arc<Self>, storage::Error> {
         let (cache, revision) = fill(store.as_ref(), resources).await?;
         let registry = Arc::new(Self { store, cache, resources });
-        let follower = Follower {
-            store: registry.store.clone(),
-            cache: registry.cache.clone(),
-            resources,
-            revision,
-        };
+        let follower =
+            Follower { store: registry.store.clone(), cache: registry.cache.clone(), resources, revision };
         tokio::spawn(follower.run(Arc::downgrade(&registry)));
         Ok(registry)
     }
@@ -136,7 +132,15 @@ impl Registry {
                 self.cache.reached(revision).await;
                 Ok(revision)
             }
-            Outcome::Conflict { .. } => Err(otherwise),
+            Outcome::Conflict { current, .. } => {
+                // Whoever decides anew is to decide on what stood in the way.
+                let revision = match current {
+                    Some(entry) => entry.modified,
+                    None => self.store.revision().await?,
+                };
+                self.cache.reached(revision).await;
+                Err(otherwise)
+            }
         }
     }
 }

@@ -70,8 +70,7 @@ async fn another_registry_on_the_store_sees_the_same() {
 #[tokio::test]
 async fn watchers_see_every_write_once_and_in_order() {
     let registry = open(&Arc::new(storage::Memory::new(storage::Limits::default()))).await;
-    let mut watcher =
-        registry.cache().watch("pods", Scope::All, registry.cache().revision()).unwrap();
+    let mut watcher = registry.cache().watch("pods", Scope::All, registry.cache().revision()).unwrap();
     let writers = (0..8).map(|writer| {
         let registry = registry.clone();
         tokio::spawn(async move {

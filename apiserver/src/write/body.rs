@@ -31,7 +31,8 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
 /// # Errors
 /// 400 for what cannot be read, 415 for a media type that is not taken.
 pub(super) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
-    let wrong = |error: &dyn std::fmt::Display| Status::bad_request(format!("the body cannot be read: {error}"));
+    let wrong =
+        |error: &dyn std::fmt::Display| Status::bad_request(format!("the body cannot be read: {error}"));
     match media_type {
         "application/json" => serde_json::from_slice(bytes).map_err(|error| wrong(&error)),
         "application/yaml" | "application/apply-patch+yaml" => {

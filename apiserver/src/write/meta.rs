@@ -106,7 +106,8 @@ fn place(
         None if given.is_empty() => drop(metadata.remove("namespace")),
         None if resource.namespaced => {}
         Some(_) | None => {
-            let message = "the namespace of the provided object does not match the namespace sent on the request";
+            let message =
+                "the namespace of the provided object does not match the namespace sent on the request";
             return Err(Status::bad_request(message));
         }
     }
@@ -140,10 +141,17 @@ pub(super) fn updated(
         )));
     }
     let namespace = text(before, "namespace").to_owned();
-    place(resource, metadata(&mut object), Some(namespace.as_str()).filter(|namespace| !namespace.is_empty()))?;
+    place(
+        resource,
+        metadata(&mut object),
+        Some(namespace.as_str()).filter(|namespace| !namespace.is_empty()),
+    )?;
     let uid = text(&object, "uid");
     if !uid.is_empty() && uid != text(before, "uid") {
-        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", text(before, "uid"));
+        let why = format!(
+            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+            text(before, "uid")
+        );
         return Err(Status::conflict(resource, &name, &why));
     }
     let version = text(&object, "resourceVersion");
@@ -180,9 +188,14 @@ pub(super) fn updated(
 fn keep(before: &Map<String, Value>, object: &mut Map<String, Value>) {
     let old = before.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     let metadata = metadata(object);
-    for field in
-        ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"]
-    {
+    for field in [
+        "uid",
+        "creationTimestamp",
+        "generation",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "selfLink",
+    ] {
         match old.get(field) {
             Some(value) => drop(metadata.insert(field.to_owned(), value.clone())),
             None => drop(metadata.remove(field)),
@@ -221,6 +234,3 @@ pub(super) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
 pub(super) fn is_doomed(object: &Map<String, Value>) -> bool {
     !text(object, "deletionTimestamp").is_empty()
 }
-
-#[cfg(test)]
-mod tests;

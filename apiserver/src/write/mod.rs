@@ -66,7 +66,8 @@ pub(crate) async fn answer(
         let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
         Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     })?;
-    let agent = parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let agent =
+        parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let manager = manager_of(options.field_manager.as_deref(), agent);
     let media_type = body::media_type(&parts.headers);
     let write = Write { registry, resource, objects, options, manager, now: Timestamp::now() };
@@ -75,7 +76,9 @@ pub(crate) async fn answer(
         (&Method::PUT, Some(name)) => write.update(name, media_type, &bytes).await,
         (&Method::PATCH, Some(name)) => write.patch(name, media_type, &bytes).await,
         (&Method::DELETE, Some(name)) => write.delete(name, media_type, &bytes).await,
-        _ => Err(Status::method_not_allowed("the server does not allow this method on the requested resource")),
+        _ => {
+            Err(Status::method_not_allowed("the server does not allow this method on the requested resource"))
+        }
     }
 }
 
@@ -84,8 +87,7 @@ impl Write<'_> {
         if self.objects.subresource.is_some() {
             return Err(Status::no_such_path());
         }
-        let sent =
-            body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
+        let sent = body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
         let written = self.create_object(sent.object).await?;
         Ok(response(StatusCode::CREATED, &written.object, &sent.warnings))
     }
@@ -108,8 +110,7 @@ impl Write<'_> {
 
     async fn update(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
         let part = self.part()?;
-        let sent =
-            body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
+        let sent = body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
         let is_pinned = !meta::text(&sent.object, "resourceVersion").is_empty();
         let written = self.change(name, part, is_pinned, |_| Ok(sent.object.clone())).await?;
         Ok(response(StatusCode::OK, &written.object, &sent.warnings))
@@ -139,6 +140,9 @@ impl Write<'_> {
                     Err(error) => return Err(self.failed(name, &error)),
                 }
             }
+            if object == old {
+                return Ok(Written { object, is_new: false });
+            }
             match self.registry.replace(self.resource, &before, &object).await {
                 Ok(written) => return Ok(Written { object: written.decode(), is_new: false }),
                 Err(registry::Error::Changed) if !is_pinned => {}
@@ -149,7 +153,12 @@ impl Write<'_> {
     }
 
     /// Notes who owns what of an object as a client other than an applier has it.
-    fn owned(&self, before: Option<&Map<String, Value>>, object: Map<String, Value>, part: Part) -> Map<String, Value> {
+    fn owned(
+        &self,
+        before: Option<&Map<String, Value>>,
+        object: Map<String, Value>,
+        part: Part,
+    ) -> Map<String, Value> {
         let before = before.map(|before| Value::Object(before.clone()));
         let mut object = Value::Object(object);
         let api_version = self.resource.api_version();

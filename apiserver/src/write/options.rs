@@ -44,9 +44,8 @@ impl Options {
             .map_err(|error| Status::bad_request(format!("cannot read the query: {error}")))?;
         let mut options = Self::default();
         for (name, value) in pairs.0 {
-            let wrong = |allowed: &str| {
-                Status::bad_request(format!("{name}: \"{value}\" is not one of {allowed}"))
-            };
+            let wrong =
+                |allowed: &str| Status::bad_request(format!("{name}: \"{value}\" is not one of {allowed}"));
             match name.as_str() {
                 "dryRun" if value.is_empty() => {}
                 "dryRun" if value == "All" => options.dry_run = true,

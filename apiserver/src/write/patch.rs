@@ -95,10 +95,16 @@ impl Write<'_> {
                 Err(error) => Err(Some(self.failed(name, &error))),
             };
         };
-        let object = meta::updated(self.resource, &before.decode(), object, part)?;
+        let old = before.decode();
+        let object = meta::updated(self.resource, &old, object, part)?;
         if self.options.dry_run {
             return Ok(Written { object, is_new: false });
         }
+        let (old, object) = (Value::Object(old), Value::Object(object));
+        if apply::is_same_but_for_times(&old, &object) {
+            return Ok(Written { object: before.decode(), is_new: false });
+        }
+        let Value::Object(object) = object else { return Err(Some(Status::internal("an object became none"))) };
         match self.registry.replace(self.resource, before, &object).await {
             Ok(written) => Ok(Written { object: written.decode(), is_new: false }),
             Err(registry::Error::Changed) => Err(None),
@@ -134,15 +140,10 @@ fn conflicted(conflicts: &apply::Conflicts) -> Status {
         .0
         .iter()
         .map(|conflict| {
-            json!({"reason": "FieldManagerConflict", "message": conflict.message(), "field": conflict.field()})
+            let message = format!("conflict with {}", conflict.manager);
+            json!({"reason": "FieldManagerConflict", "message": message, "field": conflict.path})
         })
         .collect();
     let status = Status::new(StatusCode::CONFLICT, "Conflict", conflicts.to_string());
     Status { details: Some(json!({"causes": causes})), ..status }
-}
-
-impl From<Status> for Option<Status> {
-    fn from(_: Status) -> Self {
-        None
-    }
 }

@@ -16,7 +16,8 @@ fn patched(kind: &str, object: Value, patch: Value) -> Value {
 fn containers_merge_by_name_and_ports_by_their_number() {
     let pod = json!({"spec": {"containers": [
         {"name": "a", "image": "a", "ports": [{"containerPort": 80, "name": "web"}]}, {"name": "b", "image": "b"}]}});
-    let patch = json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80, "protocol": "UDP"}]}]}});
+    let patch =
+        json!({"spec": {"containers": [{"name": "a", "ports": [{"containerPort": 80, "protocol": "UDP"}]}]}});
     let expected = json!({"spec": {"containers": [
         {"name": "a", "image": "a", "ports": [{"containerPort": 80, "name": "web", "protocol": "UDP"}]},
         {"name": "b", "image": "b"}]}});

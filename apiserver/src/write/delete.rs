@@ -1,0 +1,179 @@
+//! Deletions: at once, after a grace, or after the last finalizer.
+
+use axum::response::Response;
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::{TRIES, Write, body, meta, response};
+use crate::registry;
+use crate::status::Status;
+use crate::store::Object;
+
+/// The finalizer that keeps an owner until its dependents are gone.
+const FOREGROUND: &str = "foregroundDeletion";
+/// The finalizer that keeps an owner until its dependents no longer name it.
+const ORPHAN: &str = "orphan";
+/// Grace of a pod that names none: `terminationGracePeriodSeconds` of the Pod API.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// How a deletion is wanted: `DeleteOptions`.
+#[derive(Clone, Debug, Default)]
+struct Wanted {
+    grace_seconds: Option<i64>,
+    propagation: Option<String>,
+    uid: Option<String>,
+    revision: Option<String>,
+    dry_run: bool,
+}
+
+impl Write<'_> {
+    pub(super) async fn delete(
+        &self,
+        name: &str,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<Response, Status> {
+        if self.objects.subresource.is_some() {
+            return Err(Status::no_such_path());
+        }
+        let wanted = self.wanted(media_type, bytes)?;
+        for _ in 0..TRIES {
+            let before = self.get(name)?;
+            let old = before.decode();
+            self.check_preconditions(name, &old, &wanted)?;
+            match self.delete_once(&before, old, &wanted).await {
+                Ok(response) => return Ok(response),
+                Err(registry::Error::Changed) => {}
+                Err(error) => return Err(self.failed(name, &error)),
+            }
+        }
+        Err(Status::changed(self.resource, name))
+    }
+
+    async fn delete_once(
+        &self,
+        before: &Object,
+        mut object: Map<String, Value>,
+        wanted: &Wanted,
+    ) -> Result<Response, registry::Error> {
+        let grace = self.grace(&object, wanted);
+        propagate(&mut object, wanted.propagation.as_deref());
+        let dry_run = self.options.dry_run || wanted.dry_run;
+        if grace == 0 && meta::finalizers(&object).is_empty() {
+            if !dry_run {
+                self.registry.delete(self.resource, before).await?;
+            }
+            return Ok(self.deleted(&object));
+        }
+        if grace == 0 {
+            meta::metadata(&mut object).insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+        }
+        meta::doomed(&mut object, grace, self.now);
+        let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
+        let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
+        if !dry_run {
+            object = self.registry.replace(self.resource, before, &object).await?.decode();
+        }
+        Ok(response(code, &object, &[]))
+    }
+
+    /// What clients are told of an object that is gone.
+    fn deleted(&self, object: &Map<String, Value>) -> Response {
+        let mut details = json!({
+            "name": meta::text(object, "name"), "kind": self.resource.plural, "uid": meta::text(object, "uid"),
+        });
+        if !self.resource.group.is_empty() {
+            details["group"] = self.resource.group.into();
+        }
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
+        });
+        response(StatusCode::OK, status.as_object().unwrap_or(&Map::new()), &[])
+    }
+
+    fn wanted(&self, media_type: &str, bytes: &[u8]) -> Result<Wanted, Status> {
+        let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
+        let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let grace = document.get("gracePeriodSeconds").and_then(Value::as_i64).or(self.options.grace_seconds);
+        if grace.is_some_and(|seconds| seconds < 0) {
+            return Err(Status::bad_request("gracePeriodSeconds must be greater than or equal to 0"));
+        }
+        let propagation = text("/propagationPolicy").or_else(|| self.options.propagation.clone());
+        if let Some(policy) = &propagation
+            && !["Background", "Foreground", "Orphan"].contains(&policy.as_str())
+        {
+            return Err(Status::bad_request(format!(
+                "propagationPolicy: \"{policy}\" is none of Background, Foreground, Orphan"
+            )));
+        }
+        Ok(Wanted {
+            grace_seconds: grace,
+            propagation,
+            uid: text("/preconditions/uid"),
+            revision: text("/preconditions/resourceVersion"),
+            dry_run: document.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
+        })
+    }
+
+    fn check_preconditions(
+        &self,
+        name: &str,
+        object: &Map<String, Value>,
+        wanted: &Wanted,
+    ) -> Result<(), Status> {
+        for (what, field, expected) in
+            [("UID", "uid", &wanted.uid), ("ResourceVersion", "resourceVersion", &wanted.revision)]
+        {
+            let found = meta::text(object, field);
+            if let Some(expected) = expected.as_deref().filter(|expected| *expected != found) {
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
+                );
+                return Err(Status::conflict(self.resource, name, &why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Seconds until the object goes: those of a pod that runs somewhere, none for anything else.
+    fn grace(&self, object: &Map<String, Value>, wanted: &Wanted) -> i64 {
+        let is_pod = self.resource.kind == "Pod" && self.resource.group.is_empty();
+        let at =
+            |pointer: &str| object.get(pointer.split('/').next()?)?.pointer(&pointer[pointer.find('/')?..]);
+        let node = at("spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        let phase = at("status/phase").and_then(Value::as_str).unwrap_or_default();
+        if !is_pod || node.is_empty() || matches!(phase, "Succeeded" | "Failed") {
+            return 0;
+        }
+        let own = at("spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        wanted.grace_seconds.or(own).unwrap_or(DEFAULT_GRACE_SECONDS)
+    }
+}
+
+/// True while something else than finalizers is waited for: a node that ends the pod.
+pub(super) fn waits(object: &Map<String, Value>) -> bool {
+    let metadata = object.get("metadata").and_then(Value::as_object);
+    let grace = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
+    grace.and_then(Value::as_i64).unwrap_or(0) > 0
+}
+
+/// Puts on and takes off the finalizers that say what becomes of dependents.
+fn propagate(object: &mut Map<String, Value>, policy: Option<&str>) {
+    let Some(policy) = policy else { return };
+    let mut finalizers: Vec<String> = meta::finalizers(object)
+        .into_iter()
+        .filter(|finalizer| ![FOREGROUND, ORPHAN].contains(finalizer))
+        .map(str::to_owned)
+        .collect();
+    match policy {
+        "Foreground" => finalizers.push(FOREGROUND.to_owned()),
+        "Orphan" => finalizers.push(ORPHAN.to_owned()),
+        _ => {}
+    }
+    let metadata = meta::metadata(object);
+    if finalizers.is_empty() {
+        metadata.remove("finalizers");
+    } else {
+        metadata.insert("finalizers".to_owned(), finalizers.into());
+    }
+}

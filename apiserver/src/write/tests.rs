@@ -1,0 +1,335 @@
+//! Writes as clients make them, over HTTP's types and the store in memory.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use axum::Router;
+use serde_json::json;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::resource::Subresource;
+use crate::storage;
+use crate::{Api, Version};
+
+const STATUS: &[Subresource] = &[Subresource { name: "status", kind: "", verbs: &[] }];
+
+const fn row(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
+    Resource {
+        group,
+        version: "v1",
+        kind,
+        plural,
+        singular: "",
+        namespaced: true,
+        short_names: &[],
+        categories: &[],
+        verbs: &[],
+        subresources: &[],
+        fields: &[],
+        columns: api::table::NAME_AND_AGE,
+        owner: |_| String::new(),
+    }
+}
+
+const RESOURCES: &[Resource] = &[
+    Resource { subresources: STATUS, ..row("", "Pod", "pods") },
+    row("", "ConfigMap", "configmaps"),
+    Resource { namespaced: false, subresources: STATUS, ..row("", "Node", "nodes") },
+    Resource { subresources: STATUS, ..row("apps", "Deployment", "deployments") },
+];
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+const APPLY: &str = "application/apply-patch+yaml";
+
+struct Server(Router);
+
+impl Server {
+    async fn new() -> Self {
+        let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+        let registry = Registry::open(store, RESOURCES).await.unwrap();
+        let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
+        Self(Api::writable(registry, version).router())
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        media_type: &str,
+        body: impl Into<Body>,
+    ) -> (u16, Value, Vec<String>) {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, media_type)
+            .header(header::USER_AGENT, "tester/1");
+        let answer = self.0.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
+        let warnings = answer.headers().get_all(header::WARNING).iter();
+        let warnings = warnings.map(|warning| warning.to_str().unwrap().to_owned()).collect();
+        let code = answer.status().as_u16();
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (code, serde_json::from_slice(&bytes).unwrap(), warnings)
+    }
+
+    async fn json(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let (code, answer, _) = self.ask(method, path, JSON, body.to_string()).await;
+        (code, answer)
+    }
+
+    async fn get(&self, path: &str) -> (u16, Value) {
+        self.json("GET", path, Value::Null).await
+    }
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+fn refused(answer: (u16, Value), code: u16, reason: &str, text: &str) {
+    let (given, status) = answer;
+    assert_eq!((given, status["reason"].as_str().unwrap()), (code, reason), "{status}");
+    assert!(status["message"].as_str().unwrap().contains(text), "{status}");
+}
+
+#[tokio::test]
+async fn what_is_created_is_there() {
+    let server = Server::new().await;
+    let (code, made) = server.json("POST", MAPS, map("a")).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["metadata"]["namespace"], "default");
+    for field in ["uid", "creationTimestamp", "resourceVersion", "managedFields"] {
+        assert!(!made["metadata"][field].is_null(), "{field} in {made}");
+    }
+    assert_eq!(server.get(&format!("{MAPS}/a")).await, (200, made));
+    refused(
+        server.json("POST", MAPS, map("a")).await,
+        409,
+        "AlreadyExists",
+        "configmaps \"a\" already exists",
+    );
+    let mut named = map("");
+    named["metadata"] = json!({"generateName": "b-"});
+    let (_, made) = server.json("POST", MAPS, named).await;
+    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), "b-".len() + SUFFIX);
+}
+
+#[tokio::test]
+async fn bodies_are_read_as_json_and_yaml_and_nothing_wrong_is_an_internal_error() {
+    let server = Server::new().await;
+    let yaml = "kind: ConfigMap\nmetadata: {name: yaml}\ndata: {a: b}\n";
+    assert_eq!(server.ask("POST", MAPS, "application/yaml", yaml).await.0, 201);
+    for (media_type, body, code) in [
+        (JSON, "{", 400),
+        (JSON, "[]", 400),
+        (JSON, "", 400),
+        ("application/yaml", "a: [", 400),
+        ("application/vnd.kubernetes.protobuf", "k8s\0nonsense", 400),
+        ("text/plain", "hello", 415),
+        (JSON, "{\"kind\": \"Secret\"}", 400),
+        (JSON, "{\"metadata\": {\"name\": \"../x\"}}", 422),
+        (JSON, "{\"metadata\": {\"name\": \"Upper\"}}", 422),
+        (JSON, "{\"metadata\": {}}", 422),
+        (JSON, "{\"metadata\": {\"name\": \"x\", \"namespace\": \"other\"}}", 400),
+        (JSON, "{\"metadata\": {\"name\": \"x\", \"resourceVersion\": \"1\"}}", 400),
+    ] {
+        let (given, status, _) = server.ask("POST", MAPS, media_type, body).await;
+        assert_eq!((given, status["kind"].as_str()), (code, Some("Status")), "{body}: {status}");
+    }
+    let long = format!("{{\"x\": \"{}\"}}", "x".repeat(body::MAX_BYTES));
+    assert_eq!(server.ask("POST", MAPS, JSON, long).await.0, 413);
+}
+
+#[tokio::test]
+async fn unknown_fields_go_with_a_warning_or_are_refused() {
+    let server = Server::new().await;
+    let mut object = map("a");
+    object["dat"] = json!({});
+    let (code, made, warnings) = server.ask("POST", MAPS, JSON, object.to_string()).await;
+    assert_eq!((code, warnings), (201, vec!["299 - \"unknown field \\\"dat\\\"\"".to_owned()]));
+    assert!(made.get("dat").is_none());
+    let strict = format!("{MAPS}?fieldValidation=Strict");
+    refused(server.json("POST", &strict, object).await, 400, "BadRequest", "unknown field \"dat\"");
+}
+
+#[tokio::test]
+async fn updates_are_made_on_the_revision_they_name() {
+    let server = Server::new().await;
+    let (_, mut made) = server.json("POST", MAPS, map("a")).await;
+    let path = format!("{MAPS}/a");
+    let old = made.clone();
+    made["data"]["a"] = "2".into();
+    let (code, changed) = server.json("PUT", &path, made.clone()).await;
+    assert_eq!((code, &changed["data"]["a"]), (200, &json!("2")));
+    refused(
+        server.json("PUT", &path, old.clone()).await,
+        409,
+        "Conflict",
+        "please apply your changes to the latest version",
+    );
+    made["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    made["metadata"]["uid"] = "other".into();
+    refused(server.json("PUT", &path, made).await, 409, "Conflict", "Precondition failed: UID");
+    let (code, same) = server.json("PUT", &path, changed.clone()).await;
+    assert_eq!((code, same), (200, changed), "nothing changed, so nothing was written");
+    refused(server.json("PUT", &format!("{MAPS}/b"), map("b")).await, 404, "NotFound", "\"b\" not found");
+    refused(
+        server.json("PUT", &path, map("b")).await,
+        400,
+        "BadRequest",
+        "does not match the name on the URL",
+    );
+}
+
+#[tokio::test]
+async fn status_and_spec_are_written_apart() {
+    let server = Server::new().await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}});
+    let (_, made) = server.json("POST", PODS, pod).await;
+    assert!(made.get("status").is_none(), "{made}");
+    assert_eq!(made["metadata"]["generation"], 1);
+    let path = format!("{PODS}/p");
+    let mut status = made.clone();
+    status["status"] = json!({"phase": "Running"});
+    status["spec"]["nodeName"] = "n".into();
+    let (_, told) = server.json("PUT", &format!("{path}/status"), status).await;
+    assert_eq!((&told["status"]["phase"], told["spec"].get("nodeName")), (&json!("Running"), None));
+    assert_eq!(told["metadata"]["generation"], 1);
+    let (_, bound, _) = server
+        .ask("PATCH", &path, MERGE, json!({"spec": {"nodeName": "n"}, "status": null}).to_string())
+        .await;
+    assert_eq!((&bound["status"]["phase"], &bound["spec"]["nodeName"]), (&json!("Running"), &json!("n")));
+    assert_eq!(bound["metadata"]["generation"], 2);
+}
+
+#[tokio::test]
+async fn every_kind_of_patch_is_taken() {
+    let server = Server::new().await;
+    let containers = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]);
+    let made = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"containers": containers}}}});
+    server.json("POST", DEPLOYMENTS, made).await;
+    let path = format!("{DEPLOYMENTS}/d");
+    let images = |object: &Value| {
+        let all = object["spec"]["template"]["spec"]["containers"].as_array().unwrap().clone();
+        all.iter().map(|c| c["image"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let one =
+        json!({"spec": {"template": {"spec": {"containers": [{"name": "b", "image": "2"}]}}}}).to_string();
+    let (_, object, _) =
+        server.ask("PATCH", &path, "application/strategic-merge-patch+json", one.clone()).await;
+    assert_eq!(images(&object), "1 2");
+    let (_, object, _) = server.ask("PATCH", &path, MERGE, one).await;
+    assert_eq!(images(&object), "2");
+    let third = json!([{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "3"}])
+        .to_string();
+    let (_, object, _) = server.ask("PATCH", &path, "application/json-patch+json", third).await;
+    assert_eq!(images(&object), "3");
+    for (media_type, patch, code) in [
+        ("application/json-patch+json", "[{\"op\": \"test\", \"path\": \"/x\", \"value\": 1}]", 422),
+        ("application/json-patch+json", "{}", 400),
+        (MERGE, "[", 400),
+        ("text/plain", "{}", 415),
+    ] {
+        assert_eq!(server.ask("PATCH", &path, media_type, patch).await.0, code, "{media_type} {patch}");
+    }
+}
+
+#[tokio::test]
+async fn an_apply_makes_owns_and_conflicts() {
+    let server = Server::new().await;
+    let path = |manager: &str, more: &str| format!("{MAPS}/m?fieldManager={manager}{more}");
+    let wants = |value: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m}}\ndata: {{a: '{value}'}}\n")
+    };
+    let (code, made, _) = server.ask("PATCH", &path("one", ""), APPLY, wants("1")).await;
+    assert_eq!(code, 201, "{made}");
+    let (code, same, _) = server.ask("PATCH", &path("one", ""), APPLY, wants("1")).await;
+    assert_eq!((code, &same["metadata"]["resourceVersion"]), (200, &made["metadata"]["resourceVersion"]));
+    let (code, conflict, _) = server.ask("PATCH", &path("two", ""), APPLY, wants("2")).await;
+    assert_eq!(
+        (code, &conflict["details"]["causes"][0]["reason"]),
+        (409, &json!("FieldManagerConflict")),
+        "{conflict}"
+    );
+    let (code, taken, _) = server.ask("PATCH", &path("two", "&force=true"), APPLY, wants("2")).await;
+    assert_eq!((code, &taken["data"]["a"]), (200, &json!("2")), "{taken}");
+    assert_eq!(
+        server.ask("PATCH", &format!("{MAPS}/m"), APPLY, wants("3")).await.0,
+        400,
+        "without a manager"
+    );
+}
+
+#[tokio::test]
+async fn deletions_wait_for_finalizers_and_grace() {
+    let server = Server::new().await;
+    server.json("POST", MAPS, map("a")).await;
+    let (code, gone) =
+        server.json("DELETE", &format!("{MAPS}/a"), json!({"preconditions": {"uid": "other"}})).await;
+    refused((code, gone), 409, "Conflict", "Precondition failed");
+    let (code, gone, _) = server.ask("DELETE", &format!("{MAPS}/a"), JSON, "").await;
+    assert_eq!((code, &gone["status"], &gone["details"]["name"]), (200, &json!("Success"), &json!("a")));
+    refused(server.get(&format!("{MAPS}/a")).await, 404, "NotFound", "");
+
+    let mut held = map("b");
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    server.json("POST", MAPS, held).await;
+    let (_, doomed, _) = server.ask("DELETE", &format!("{MAPS}/b"), JSON, "").await;
+    assert!(doomed["metadata"]["deletionTimestamp"].is_string(), "{doomed}");
+    let free = json!({"metadata": {"finalizers": null}}).to_string();
+    assert_eq!(server.ask("PATCH", &format!("{MAPS}/b"), MERGE, free).await.0, 200);
+    assert_eq!(
+        server.get(&format!("{MAPS}/b")).await.0,
+        404,
+        "the last finalizer is gone, and so is the object"
+    );
+
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": []}});
+    server.json("POST", PODS, pod).await;
+    let (_, ending, _) = server.ask("DELETE", &format!("{PODS}/p"), JSON, "").await;
+    assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 7);
+    server.ask("DELETE", &format!("{PODS}/p?gracePeriodSeconds=0"), JSON, "").await;
+    assert_eq!(server.get(&format!("{PODS}/p")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_dry_run_writes_nothing() {
+    let server = Server::new().await;
+    assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=All"), map("a")).await.0, 201);
+    assert_eq!(server.get(&format!("{MAPS}/a")).await.0, 404);
+    server.json("POST", MAPS, map("a")).await;
+    let (_, patched, _) =
+        server.ask("PATCH", &format!("{MAPS}/a?dryRun=All"), MERGE, "{\"data\": {\"a\": \"2\"}}").await;
+    assert_eq!(patched["data"]["a"], "2");
+    server.ask("DELETE", &format!("{MAPS}/a?dryRun=All"), JSON, "").await;
+    assert_eq!(server.get(&format!("{MAPS}/a")).await.1["data"]["a"], "1");
+    assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=Some"), map("b")).await.0, 400);
+}
+
+#[tokio::test]
+async fn writers_that_meet_lose_nothing() {
+    let server = Arc::new(Server::new().await);
+    server.json("POST", MAPS, map("a")).await;
+    let writers = (0..8).map(|writer| {
+        let server = server.clone();
+        tokio::spawn(async move {
+            let patch = json!({"data": {format!("k{writer}"): "1"}}).to_string();
+            loop {
+                let (code, answer, _) = server.ask("PATCH", &format!("{MAPS}/a"), MERGE, patch.clone()).await;
+                if code == 200 {
+                    return;
+                }
+                assert_eq!(code, 409, "{answer}");
+            }
+        })
+    });
+    for writer in writers.collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let (_, object) = server.get(&format!("{MAPS}/a")).await;
+    assert_eq!(object["data"].as_object().unwrap().len(), 9, "{object}");
+}
