@@ -6,6 +6,7 @@
 
 mod api;
 pub mod discovery;
+mod identity;
 pub mod list;
 pub mod request;
 pub mod resource;
@@ -14,9 +15,11 @@ mod serve;
 pub mod status;
 pub mod store;
 pub mod table;
+pub mod tls;
 pub mod watch;
 
 pub use api::{Api, Version};
+pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;
 pub use status::Status;

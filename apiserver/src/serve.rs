@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
 /// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections served at once; the next ones wait in the kernel's queue. Twice the watches a big cluster's master is asked for.
-const CONNECTIONS: usize = 20_000;
+pub(crate) const CONNECTIONS: usize = 20_000;
 /// How long answers under way get to end once the server stops; watches and followed logs never do by themselves.
-const DRAIN: Duration = Duration::from_secs(2);
+pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves connections until `shutdown` becomes true or its sender is gone.
 pub async fn serve<L: Listener>(mut listener: L, router: Router, mut shutdown: watch::Receiver<bool>) {
@@ -63,6 +63,7 @@ async fn connection(
     }
 }
 
-async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+/// Waits until `shutdown` becomes true or its sender is gone.
+pub(crate) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|stop| *stop).await;
 }
