@@ -24,7 +24,7 @@ pub use error::Error;
 pub use names::Names;
 use read::Facts;
 
-/// The names of authorities.
+/// What the names of authorities begin with; the rest is of their key, because clients take authorities of one name for one.
 const ROOT_NAME: &str = "coracle-root";
 const INTERMEDIATE_NAME: &str = "coracle-intermediate";
 /// The name of the server's own certificate; clients look at its alternative names only.
@@ -249,7 +249,7 @@ struct Root {
 
 impl Root {
     fn make(directory: &Path, key: KeyPair, now: Timestamp) -> Result<Self, Error> {
-        let authority = Authority::root(ROOT_NAME, key, now)?;
+        let authority = Authority::root(&own_name(ROOT_NAME, &key), key, now)?;
         let certificate = authority.certificate().clone();
         let text = pem_of(std::slice::from_ref(&certificate));
         files::write(&directory.join(ROOT).with_extension("crt"), text.as_bytes(), files::PUBLIC)?;
@@ -298,7 +298,8 @@ impl Root {
         now: Timestamp,
     ) -> Result<(Vec<CertificateDer<'static>>, KeyPair), Error> {
         let root = self.check_can_sign(directory)?;
-        let chain = vec![root.sign(INTERMEDIATE_NAME, &[], &Purpose::Intermediate, &key, now)?];
+        let name = own_name(INTERMEDIATE_NAME, &key);
+        let chain = vec![root.sign(&name, &[], &Purpose::Intermediate, &key, now)?];
         let path = directory.join(INTERMEDIATE).with_extension("crt");
         files::write(&path, pem_of(&chain).as_bytes(), files::PUBLIC)?;
         Ok((chain, key))
@@ -322,6 +323,12 @@ fn rootless(directory: &Path) -> Error {
 fn generate(subject: &str) -> Result<KeyPair, Error> {
     KeyPair::generate()
         .map_err(|error| Error::Signing { subject: subject.to_owned(), fault: error.to_string() })
+}
+
+fn own_name(begin: &str, key: &KeyPair) -> String {
+    let digest = Sha256::digest(key.public_key_raw());
+    let end: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    format!("{begin}-{end}")
 }
 
 fn make_key(directory: &Path, name: &str) -> Result<KeyPair, Error> {
