@@ -41,6 +41,9 @@ pub struct Kubeconfig {
 /// How to run. Every value is read as text, so that all mistakes are told at once.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunFlags {
+    /// MasterConfiguration, YAML or JSON: these flags in camel case; flags win over it
+    #[arg(long, value_name = "FILE", help_heading = "General")]
+    pub config: Option<PathBuf>,
     /// Address of the API [default: 0.0.0.0]
     #[arg(long, value_name = "IP", help_heading = "API")]
     pub bind_address: Option<String>,
@@ -98,7 +101,4 @@ pub struct RunFlags {
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Log")]
     pub log_format: Option<String>,
-    /// Not in this version
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub config: Option<String>,
 }

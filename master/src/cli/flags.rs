@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::args::RunFlags;
+use super::config;
 use super::values::{self, Wanted};
 use crate::options::Options;
 
@@ -26,25 +27,32 @@ pub struct Logging {
     pub json: bool,
 }
 
-/// Reads everything.
+/// Reads everything; `file` is the text of `--config`.
 ///
 /// # Errors
 /// All the mistakes, a line each.
-pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>) -> Result<Read, Vec<String>> {
-    let mut read = Flags { mistakes: Vec::new(), without_effect: Vec::new() };
+pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
+    let mut read = Flags { mistakes: Vec::new(), without_effect: Vec::new(), file: None };
     let mut options = Options::default();
     let mut logging = Logging { verbosity: 2, json: false };
-    if let Some(data_dir) = data_dir {
+    let mut directory = data_dir;
+    if let (Some(path), Some(text)) = (&flags.config, file) {
+        let path = path.display().to_string();
+        let found = config::read(text);
+        read.mistakes.extend(found.mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
+        read.file = Some(path);
+        read.apply(&found.flags, &mut options, &mut logging);
+        read.file = None;
+        directory = directory.or(found.data_dir);
+    }
+    if let Some(directory) = directory {
         // An absolute path stays what it is should the master ever change its directory.
-        match std::path::absolute(&data_dir) {
+        match std::path::absolute(&directory) {
             Ok(path) => options.data_dir = path,
-            Err(error) => read.mistakes.push(format!("--data-dir: {}: {error}", data_dir.display())),
+            Err(error) => read.mistakes.push(format!("--data-dir: \"{}\" {error}", directory.display())),
         }
     }
-    read.apply(flags, &mut options);
-    read.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
-    read.set("--log-format", &flags.log_format, format, &mut logging.json);
-    read.check_only(flags);
+    read.apply(flags, &mut options, &mut logging);
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
     }
@@ -56,10 +64,12 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>) -> Result<Read, Vec<Str
 struct Flags {
     mistakes: Vec<String>,
     without_effect: Vec<&'static str>,
+    /// The file whose fields are read now; the command line otherwise.
+    file: Option<String>,
 }
 
 impl Flags {
-    fn apply(&mut self, flags: &RunFlags, options: &mut Options) {
+    fn apply(&mut self, flags: &RunFlags, options: &mut Options, logging: &mut Logging) {
         let (mut bind, mut port) = (options.address.ip(), options.address.port());
         self.set("--bind-address", &flags.bind_address, values::ip, &mut bind);
         self.set("--secure-port", &flags.secure_port, values::port, &mut port);
@@ -74,6 +84,9 @@ impl Flags {
             &mut options.service_addresses,
         );
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
+        self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
+        self.set("--log-format", &flags.log_format, format, &mut logging.json);
+        self.check_only(flags);
     }
 
     /// What has no effect yet is read all the same: a mistake in it is one today.
@@ -100,21 +113,25 @@ impl Flags {
         self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
         self.check("--controllers", &one(&flags.controllers), anything);
         self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
-        if flags.config.is_some() {
-            self.mistakes
-                .push("--config: not in this version; give the settings as flags instead".to_owned());
-        }
     }
 
     fn check(&mut self, name: &'static str, given: &[String], read: impl Fn(&str) -> Result<(), Wanted>) {
-        if !given.is_empty() {
+        if !given.is_empty() && !self.without_effect.contains(&name) {
             self.without_effect.push(name);
         }
         for text in given {
             if let Err(wanted) = read(text) {
-                self.mistakes.push(format!("{name}: \"{text}\" {wanted}"));
+                self.refuse(name, text, &wanted);
             }
         }
+    }
+
+    fn refuse(&mut self, name: &str, text: &str, wanted: &Wanted) {
+        let name = match &self.file {
+            None => name.to_owned(),
+            Some(path) => format!("{path}: {}", config::field(name)),
+        };
+        self.mistakes.push(format!("{name}: \"{text}\" {wanted}"));
     }
 
     fn set<T>(
@@ -127,7 +144,7 @@ impl Flags {
         if let Some(text) = given {
             match read(text) {
                 Ok(value) => *into = value,
-                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
+                Err(wanted) => self.refuse(name, text, &wanted),
             }
         }
     }
@@ -146,7 +163,7 @@ impl Flags {
         for text in given {
             match read(text) {
                 Ok(value) => into.push(value),
-                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
+                Err(wanted) => self.refuse(name, text, &wanted),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The command line: flags to options, verbs to what they print.
 
 mod args;
+mod config;
 mod flags;
 mod logging;
 mod parse;
@@ -44,7 +45,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -> ExitCode {
-    let read = flags::read(flags, data_dir).map_err(|found| mistakes.extend(found)).ok();
+    let file = flags.config.as_deref().and_then(|path| {
+        let unreadable = |error| mistakes.push(format!("--config: cannot read {}: {error}", path.display()));
+        std::fs::read(path).map_err(unreadable).ok()
+    });
+    let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
     let (Some(read), true) = (read, mistakes.is_empty()) else { return misused(&mistakes) };
     logging::start(read.logging);
     for warning in &read.warnings {

@@ -11,7 +11,7 @@ fn some(text: &str) -> Option<String> {
 
 #[test]
 fn nothing_given_is_a_stock_port_and_no_warning() {
-    let found = read(&RunFlags::default(), None).unwrap();
+    let found = read(&RunFlags::default(), None, None).unwrap();
     assert_eq!(found.options.address.to_string(), "0.0.0.0:6443");
     assert_eq!(found.options.service_addresses[0].to_string(), "10.96.0.1");
     assert!(found.warnings.is_empty());
@@ -28,7 +28,7 @@ fn flags_are_read() {
         log_format: some("json"),
         ..RunFlags::default()
     };
-    let found = read(&flags, Some("relative".into())).unwrap();
+    let found = read(&flags, Some("relative".into()), None).unwrap();
     assert_eq!(found.options.address.to_string(), "[::1]:7443");
     assert_eq!(found.options.tls_san, ["a.b", "10.0.0.1", "c"]);
     assert_eq!(found.options.cluster_domain, "corp.example");
@@ -45,7 +45,7 @@ fn what_has_no_effect_yet_is_told_once() {
         scheduler: some("false"),
         ..RunFlags::default()
     };
-    let warnings = read(&flags, None).unwrap().warnings;
+    let warnings = read(&flags, None, None).unwrap().warnings;
     assert_eq!(warnings, ["not in this version and without effect: --storage, --etcd-servers, --scheduler"]);
 }
 
@@ -67,11 +67,10 @@ fn every_mistake_is_told_at_once() {
         scheduler: some("perhaps"),
         v: some("much"),
         log_format: some("xml"),
-        config: some("f"),
         ..RunFlags::default()
     };
-    let found = read(&flags, None).unwrap_err();
-    assert_eq!(found.len(), 16, "{found:#?}");
+    let found = read(&flags, None, None).unwrap_err();
+    assert_eq!(found.len(), 15, "{found:#?}");
     assert!(found.iter().all(|line| line.starts_with("--") && line.contains(": ") && !line.contains('\n')));
 }
 
@@ -84,5 +83,45 @@ fn networks() {
     }
     for text in ["", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/32", "fd00::/129", "x/8"] {
         assert!(values::first_service(text).is_err(), "{text}");
+    }
+}
+
+fn with_file(file: &str, flags: RunFlags) -> Result<super::Read, Vec<String>> {
+    read(&RunFlags { config: Some("m.yaml".into()), ..flags }, None, Some(file.as_bytes()))
+}
+
+#[test]
+fn a_file_says_what_flags_say_and_flags_win() {
+    let file = "apiVersion: master/v1\nkind: MasterConfiguration\ndataDir: /x\nsecurePort: 7443\ntlsSan: [a, 10.0.0.1]\n\
+                scheduler: false\nserviceClusterIpRange: 10.1.0.0/16,fd00::/64\nclusterDomain:\n";
+    let found = with_file(file, RunFlags { tls_san: vec!["b".to_owned()], ..RunFlags::default() }).unwrap();
+    assert_eq!(found.options.data_dir.to_str(), Some("/x"));
+    assert_eq!(found.options.address.port(), 7443);
+    assert_eq!(found.options.tls_san, ["b"]);
+    assert_eq!(found.options.service_addresses.len(), 2);
+    assert_eq!(found.options.cluster_domain, "cluster.local");
+    assert_eq!(found.warnings, ["not in this version and without effect: --scheduler"]);
+}
+
+#[test]
+fn mistakes_of_a_file_name_it_and_the_field() {
+    let file = "kind: Master\nsecurePort: 0\ntlsSan: {a: b}\nsecurePrt: 1\nstorage: paper\napiVersion: v2\n";
+    let flags = RunFlags { bind_address: some("x"), ..RunFlags::default() };
+    let mut found = with_file(file, flags).unwrap_err();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "--bind-address: \"x\" is no IP address",
+            "m.yaml: apiVersion: \"v2\" is not master/v1",
+            "m.yaml: kind: \"Master\" is not MasterConfiguration",
+            "m.yaml: securePort: \"0\" is no port, write 1 to 65535",
+            "m.yaml: securePrt is no field of a MasterConfiguration; did you mean securePort?",
+            "m.yaml: storage: \"paper\" is none of embedded, etcd",
+            "m.yaml: tlsSan: {\"a\":\"b\"} is no list of texts",
+        ]
+    );
+    for file in ["", "[]", "a: [", "{", "\0", "kind: MasterConfiguration\n---\nkind: x"] {
+        assert_eq!(with_file(file, RunFlags::default()).unwrap_err().len(), 1, "{file:?}");
     }
 }
