@@ -166,3 +166,6 @@ fn kubeconfig(
     let credentials = pki.client(user, groups, now)?;
     Ok(Kubeconfig { server, authority: pki.root_pem(), user: user.to_owned(), credentials }.text())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The loop that accepts TLS connections: every handshake in a task of its own, so that a slow one holds up nobody.
+//! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -13,13 +13,12 @@ use hyper_util::server::conn::auto::Builder;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 use crate::Identity;
-use crate::serve::{CONNECTIONS, DRAIN, HEADER_TIMEOUT, told_to_stop};
+use crate::serve::{HEADER_TIMEOUT, accept, told_to_stop};
 
 /// How long a handshake may take: a few round trips over the worst of networks.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -35,35 +34,22 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Every connection begins with the latest configuration: a new one swaps certificates without a dropped connection.
 /// The sender of `config` may go, the last configuration stays in force.
 pub async fn serve(
-    mut listener: TcpListener,
+    listener: TcpListener,
     router: Router,
     config: watch::Receiver<Arc<ServerConfig>>,
-    mut shutdown: watch::Receiver<bool>,
+    shutdown: watch::Receiver<bool>,
 ) {
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            (stream, peer) = listener_accept(&mut listener), if connections.len() < CONNECTIONS => {
-                let acceptor = TlsAcceptor::from(config.borrow().clone());
-                let (router, shutdown) = (router.clone(), shutdown.clone());
-                connections.spawn(async move {
-                    if let Err(error) = connection(stream, acceptor, router, shutdown).await {
-                        tracing::debug!(%peer, error, "a connection ended early");
-                    }
-                });
+    let stopped = shutdown.clone();
+    accept(listener, shutdown, |stream, peer| {
+        let acceptor = TlsAcceptor::from(config.borrow().clone());
+        let served = connection(stream, acceptor, router.clone(), stopped.clone());
+        async move {
+            if let Err(error) = served.await {
+                tracing::debug!(%peer, error, "a connection ended early");
             }
-            Some(_) = connections.join_next() => {}
-            () = told_to_stop(&mut shutdown) => break,
         }
-    }
-    drop(listener);
-    // What is left after the drain ends with the set.
-    let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
-}
-
-/// Axum's accept waits out what is no fault of the listener: too many open files, a client gone again.
-async fn listener_accept(listener: &mut TcpListener) -> (TcpStream, std::net::SocketAddr) {
-    axum::serve::Listener::accept(listener).await
+    })
+    .await;
 }
 
 async fn connection(

@@ -88,7 +88,7 @@ impl Bed {
     async fn new(authority: &Authority) -> Self {
         let who =
             |Extension(who): Extension<Identity>| async move { format!("{} {:?}", who.user, who.groups) };
-        let router = Router::new().route("/", get(who));
+        let router = Router::new().route("/", get(who)).route("/echo", get(echo));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (swap, configured) = watch::channel(authority.server());
@@ -129,6 +129,43 @@ impl Bed {
         let body = response.map_err(|error| text(&error))?.into_body().collect().await.unwrap().to_bytes();
         Ok(String::from_utf8(body.to_vec()).unwrap())
     }
+}
+
+/// Becomes a pipe that sends back what comes, as exec and port-forward do.
+async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body::Body> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+        tokio::io::copy(&mut reader, &mut writer).await
+    });
+    http::Response::builder()
+        .status(101)
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(axum::body::Body::empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_may_become_something_else() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    let stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    let request = http::Request::get("/echo")
+        .header("host", "localhost")
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(Empty::<bytes::Bytes>::new())
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 101);
+    let mut pipe = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+    pipe.write_all(b"hello").await.unwrap();
+    let mut answer = [0; 5];
+    tokio::time::timeout(DEADLINE, pipe.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"hello");
 }
 
 #[tokio::test]
