@@ -213,7 +213,8 @@ impl Api {
 }
 
 impl Version {
-    fn document(&self) -> Value {
+    /// What `/version` answers.
+    pub fn document(&self) -> Value {
         json!({
             "major": self.major,
             "minor": self.minor,

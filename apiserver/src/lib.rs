@@ -7,6 +7,8 @@
 
 mod api;
 pub mod discovery;
+mod identity;
+pub mod kinds;
 pub mod list;
 pub mod registry;
 pub mod request;
@@ -17,10 +19,12 @@ pub mod status;
 pub mod storage;
 pub mod store;
 pub mod table;
+pub mod tls;
 pub mod watch;
-mod write;
+pub mod write;
 
 pub use api::{Api, Version};
+pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;
 pub use status::Status;

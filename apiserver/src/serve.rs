@@ -13,19 +13,29 @@ use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
 /// How long a client may take to send the head of a request.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections served at once; the next ones wait in the kernel's queue. Twice the watches a big cluster's master is asked for.
 const CONNECTIONS: usize = 20_000;
 /// How long answers under way get to end once the server stops; watches and followed logs never do by themselves.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves connections until `shutdown` becomes true or its sender is gone.
-pub async fn serve<L: Listener>(mut listener: L, router: Router, mut shutdown: watch::Receiver<bool>) {
+pub async fn serve<L: Listener>(listener: L, router: Router, shutdown: watch::Receiver<bool>) {
+    let stopped = shutdown.clone();
+    accept(listener, shutdown, |stream, _| connection(stream, router.clone(), stopped.clone())).await;
+}
+
+/// Gives every connection a task of its own until `shutdown` becomes true or its sender is gone, then waits a while for them.
+pub(crate) async fn accept<L: Listener, F: Future<Output = ()> + Send + 'static>(
+    mut listener: L,
+    mut shutdown: watch::Receiver<bool>,
+    connection: impl Fn(L::Io, L::Addr) -> F,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            (stream, _) = listener.accept(), if connections.len() < CONNECTIONS => {
-                connections.spawn(connection(stream, router.clone(), shutdown.clone()));
+            (stream, peer) = listener.accept(), if connections.len() < CONNECTIONS => {
+                connections.spawn(connection(stream, peer));
             }
             Some(_) = connections.join_next() => {}
             () = told_to_stop(&mut shutdown) => break,
@@ -63,6 +73,7 @@ async fn connection(
     }
 }
 
-async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
+/// Waits until `shutdown` becomes true or its sender is gone.
+pub(crate) async fn told_to_stop(shutdown: &mut watch::Receiver<bool>) {
     let _ = shutdown.wait_for(|stop| *stop).await;
 }

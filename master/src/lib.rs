@@ -1,1 +1,12 @@
-//! The control plane.
+//! The control plane: it makes its certificates, and serves the Kubernetes API over TLS alone.
+//!
+//! ARCHITECTURE.md at the top of the project is the map of these rooms.
+
+pub mod api;
+pub mod cli;
+pub mod data_dir;
+pub mod kubeconfig;
+pub mod options;
+pub mod pki;
+pub mod server;
+pub mod wiring;

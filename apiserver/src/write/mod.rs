@@ -31,6 +31,8 @@ use crate::store::Object;
 const TRIES: usize = 5;
 /// The letters of generated names: no vowels, so that no words come about; the stock server's.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// The field manager of what a master makes by itself.
+const MASTER: &str = "master";
 /// How many of them are put after `generateName`.
 const SUFFIX: usize = 5;
 
@@ -82,6 +84,22 @@ pub(crate) async fn answer(
     }
 }
 
+/// Creates an object of a resource that lies in no namespace, as a client would, unless there is one of that name.
+///
+/// # Errors
+/// What is wrong with the object, or with the store.
+pub async fn ensure(registry: &Registry, plural: &str, object: Map<String, Value>) -> Result<(), Status> {
+    let resource = registry.resources().iter().find(|resource| resource.plural == plural);
+    let resource = resource.ok_or_else(Status::no_such_path)?;
+    let objects = Objects::default();
+    let (options, manager) = (Options::default(), MASTER.to_owned());
+    let write = Write { registry, resource, objects: &objects, options, manager, now: Timestamp::now() };
+    if write.find(meta::text(&object, "name")).is_some() {
+        return Ok(());
+    }
+    write.create_object(object).await.map(drop)
+}
+
 impl Write<'_> {
     async fn create(&self, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
         if self.objects.subresource.is_some() {
@@ -93,6 +111,7 @@ impl Write<'_> {
     }
 
     async fn create_object(&self, mut object: Map<String, Value>) -> Result<Written, Status> {
+        self.check_namespace()?;
         meta::created(self.resource, &mut object, self.objects.namespace.as_deref(), &fresh(self.now))?;
         let mut object = self.owned(None, object, Part::Main);
         let name = meta::text(&object, "name").to_owned();
@@ -180,6 +199,25 @@ impl Write<'_> {
             api_version,
             shape: api::schema::shape(api_version, self.resource.kind),
             now: self.now,
+        }
+    }
+
+    /// Nothing is made in a namespace that is not there, or that is on its way out.
+    fn check_namespace(&self) -> Result<(), Status> {
+        const NAMESPACES: &str = "namespaces";
+        let Some(namespace) = &self.objects.namespace else { return Ok(()) };
+        if !self.registry.resources().iter().any(|resource| resource.plural == NAMESPACES) {
+            return Ok(());
+        }
+        match self.registry.cache().get(NAMESPACES, "", namespace) {
+            None => Err(Status::not_found(NAMESPACES, namespace)),
+            Some(found) if meta::is_doomed(&found.decode()) => {
+                let why = format!(
+                    "unable to create new content in namespace {namespace} because it is being terminated"
+                );
+                Err(Status::forbidden(&self.resource.qualified().to_string(), "", &why))
+            }
+            Some(_) => Ok(()),
         }
     }
 

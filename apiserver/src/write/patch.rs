@@ -104,7 +104,9 @@ impl Write<'_> {
         if apply::is_same_but_for_times(&old, &object) {
             return Ok(Written { object: before.decode(), is_new: false });
         }
-        let Value::Object(object) = object else { return Err(Some(Status::internal("an object became none"))) };
+        let Value::Object(object) = object else {
+            return Err(Some(Status::internal("an object became none")));
+        };
         match self.registry.replace(self.resource, before, &object).await {
             Ok(written) => Ok(Written { object: written.decode(), is_new: false }),
             Err(registry::Error::Changed) => Err(None),

@@ -1,0 +1,66 @@
+//! Who sends a request: a user and groups, from a verified certificate or from nothing.
+
+use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
+
+/// The user of a request without credentials.
+const ANONYMOUS: &str = "system:anonymous";
+/// The group of requests without credentials.
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+/// The group of everyone who showed credentials that hold.
+const AUTHENTICATED: &str = "system:authenticated";
+
+/// Who sends a request; handlers find it in the request's extensions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's name.
+    pub user: String,
+    /// Every group the user is in, as the credentials list them, `system:authenticated` last.
+    pub groups: Vec<String>,
+}
+
+impl Identity {
+    /// Nobody in particular.
+    pub fn anonymous() -> Self {
+        Self { user: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+    }
+
+    /// A user whose credentials hold.
+    pub fn authenticated(user: impl Into<String>, groups: impl IntoIterator<Item = String>) -> Self {
+        let mut all = Vec::new();
+        for group in groups.into_iter().chain([AUTHENTICATED.to_owned()]) {
+            if !all.contains(&group) {
+                all.push(group);
+            }
+        }
+        Self { user: user.into(), groups: all }
+    }
+
+    /// The user (CN) and groups (every O) of a certificate that was verified before; `None` when it names no user.
+    ///
+    /// A name in letters that cannot be read makes the whole certificate nobody's: half an identity is none.
+    pub fn of_certificate(der: &[u8]) -> Option<Self> {
+        let (_, certificate) = X509Certificate::from_der(der).ok()?;
+        Self::of_name(certificate.subject())
+    }
+
+    fn of_name(name: &X509Name<'_>) -> Option<Self> {
+        // More than one CN: the last is the most specific, and the one other servers take.
+        let user = name.iter_common_name().last()?.as_str().ok().filter(|user| !user.is_empty())?;
+        let groups: Option<Vec<String>> =
+            name.iter_organization().map(|group| group.as_str().ok().map(str::to_owned)).collect();
+        Some(Self::authenticated(user, groups?))
+    }
+
+    /// Whether no credentials were shown.
+    pub fn is_anonymous(&self) -> bool {
+        self.user == ANONYMOUS
+    }
+
+    /// Whether the user is in that group.
+    pub fn is_in(&self, group: &str) -> bool {
+        self.groups.iter().any(|own| own == group)
+    }
+}
+
+#[cfg(test)]
+mod tests;

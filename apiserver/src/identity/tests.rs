@@ -1,0 +1,43 @@
+//! Certificates to users.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use rcgen::{CertificateParams, DnType, KeyPair};
+
+use super::Identity;
+
+fn certificate(names: &[(DnType, &str)]) -> Vec<u8> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    for (kind, value) in names {
+        params.distinguished_name.push(kind.clone(), *value);
+    }
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+}
+
+#[test]
+fn a_certificate_names_its_user_and_groups() {
+    let check = |names: &[(DnType, &str)], expected: Option<(&str, &[&str])>| {
+        let found = Identity::of_certificate(&certificate(names));
+        let found = found
+            .as_ref()
+            .map(|found| (found.user.as_str(), found.groups.iter().map(String::as_str).collect::<Vec<_>>()));
+        assert_eq!(found, expected.map(|(user, groups)| (user, groups.to_vec())), "{names:?}");
+    };
+    let cn = DnType::CommonName;
+    let o = DnType::OrganizationName;
+    check(&[(cn.clone(), "jane"), (o.clone(), "dev")], Some(("jane", &["dev", "system:authenticated"])));
+    check(&[(cn.clone(), "jane")], Some(("jane", &["system:authenticated"])));
+    check(&[(o.clone(), "system:authenticated"), (cn.clone(), "j")], Some(("j", &["system:authenticated"])));
+    check(&[(cn, "")], None);
+    check(&[(o, "dev")], None);
+}
+
+#[test]
+fn what_is_no_certificate_is_nobody() {
+    let whole = certificate(&[(DnType::CommonName, "jane")]);
+    for end in 0..whole.len() {
+        assert_eq!(Identity::of_certificate(&whole[..end]), None, "cut at {end}");
+    }
+    assert!(Identity::anonymous().is_anonymous());
+    assert!(Identity::anonymous().is_in("system:unauthenticated"));
+}

@@ -1,0 +1,10 @@
+//! Any router over TLS: one handshake and one identity a connection, HTTP/1.1 and HTTP/2, certificates that may be swapped.
+
+mod config;
+mod serve;
+
+pub use config::{Error, Keys, config};
+pub use serve::serve;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt as _;
+
+use crate::Identity;
+use crate::serve::{HEADER_TIMEOUT, accept, told_to_stop};
+
+/// How long a handshake may take: a few round trips over the worst of networks.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests and watches at once on one HTTP/2 connection; a client that wants more opens a second one.
+const STREAMS: u32 = 250;
+/// A silent HTTP/2 client is asked so often whether it is still there.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// How long its answer may take.
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Serves TLS connections until `shutdown` becomes true or its sender is gone.
+///
+/// Every connection begins with the latest configuration: a new one swaps certificates without a dropped connection.
+/// The sender of `config` may go, the last configuration stays in force.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    config: watch::Receiver<Arc<ServerConfig>>,
+    shutdown: watch::Receiver<bool>,
+) {
+    let stopped = shutdown.clone();
+    accept(listener, shutdown, |stream, peer| {
+        let acceptor = TlsAcceptor::from(config.borrow().clone());
+        let served = connection(stream, acceptor, router.clone(), stopped.clone());
+        async move {
+            if let Err(error) = served.await {
+                tracing::debug!(%peer, error, "a connection ended early");
+            }
+        }
+    })
+    .await;
+}
+
+async fn connection(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    router: Router,
+    mut shutdown: watch::Receiver<bool>,
+) -> Result<(), String> {
+    // Small answers are not to wait for more of them.
+    let _ = stream.set_nodelay(true);
+    let shaken = tokio::select! {
+        shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => shaken,
+        () = told_to_stop(&mut shutdown) => return Ok(()),
+    };
+    let stream = shaken
+        .map_err(|_| "the handshake took too long".to_owned())?
+        .map_err(|error| format!("handshake: {error}"))?;
+    let identity = identity(&stream);
+    // What was agreed on in the handshake decides; nobody is waited for to see how he begins.
+    let builder = builder(stream.get_ref().1.alpn_protocol() == Some(b"h2"));
+    let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+        let (router, identity) = (router.clone(), identity.clone());
+        async move {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(identity);
+            router.oneshot(request).await.map_err(|never: Infallible| never)
+        }
+    });
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = &mut connection => return ended.map_err(|error| error.to_string()),
+        () = told_to_stop(&mut shutdown) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    connection.await.map_err(|error| error.to_string())
+}
+
+fn builder(is_http2: bool) -> Builder<TokioExecutor> {
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_TIMEOUT);
+    builder
+}
+
+/// Whoever the certificate names that the handshake has verified; anonymous without one.
+fn identity(stream: &TlsStream<TcpStream>) -> Identity {
+    let certificates = stream.get_ref().1.peer_certificates();
+    certificates
+        .and_then(<[_]>::first)
+        .and_then(|certificate| Identity::of_certificate(certificate))
+        .unwrap_or_else(Identity::anonymous)
+}

@@ -1,0 +1,258 @@
+//! Real sockets: who is seen, what is refused, what is swapped, and who waits for whom.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use axum::{Extension, Router};
+use http_body_util::{BodyExt as _, Empty};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{Keys, config, serve};
+use crate::Identity;
+
+/// Longer than anything here takes.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn signed(
+        &self,
+        name: &str,
+        group: &str,
+        usage: ExtendedKeyUsagePurpose,
+    ) -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.distinguished_name.push(DnType::OrganizationName, group);
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        (certificate.der().clone(), PrivateKeyDer::Pkcs8(key.serialize_der().into()))
+    }
+
+    fn server(&self) -> Arc<ServerConfig> {
+        let (certificate, key) = self.signed("localhost", "", ExtendedKeyUsagePurpose::ServerAuth);
+        config(Keys { chain: vec![certificate], key, client_authorities: vec![self.0.der().clone()] })
+            .unwrap()
+    }
+
+    fn client(&self, own: Option<(&str, &str)>, protocol: &[u8]) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let mut client = match own {
+            None => builder.with_no_client_auth(),
+            Some((user, group)) => {
+                let (certificate, key) = self.signed(user, group, ExtendedKeyUsagePurpose::ClientAuth);
+                builder.with_client_auth_cert(vec![certificate], key).unwrap()
+            }
+        };
+        client.alpn_protocols = vec![protocol.to_vec()];
+        client
+    }
+}
+
+struct Bed {
+    address: SocketAddr,
+    swap: watch::Sender<Arc<ServerConfig>>,
+    stop: watch::Sender<bool>,
+    served: tokio::task::JoinHandle<()>,
+}
+
+impl Bed {
+    async fn new(authority: &Authority) -> Self {
+        let who =
+            |Extension(who): Extension<Identity>| async move { format!("{} {:?}", who.user, who.groups) };
+        let router = Router::new().route("/", get(who)).route("/echo", get(echo));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (swap, configured) = watch::channel(authority.server());
+        let (stop, stopped) = watch::channel(false);
+        let served = tokio::spawn(serve(listener, router, configured, stopped));
+        Self { address, swap, stop, served }
+    }
+
+    async fn connect(&self, client: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        TlsConnector::from(Arc::new(client)).connect(name, stream).await
+    }
+
+    /// Whom the server sees; an error when it wants nothing to do with the client.
+    async fn who(&self, client: ClientConfig) -> Result<String, String> {
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        let stream = self.connect(client).await.map_err(|error| text(&error))?;
+        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let request = http::Request::get("https://localhost/")
+            .header("host", "localhost")
+            .body(Empty::<bytes::Bytes>::new())
+            .unwrap();
+        let response = if is_http2 {
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+                    .await
+                    .map_err(|error| text(&error))?;
+            tokio::spawn(connection);
+            sender.send_request(request).await
+        } else {
+            let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+                .await
+                .map_err(|error| text(&error))?;
+            tokio::spawn(connection);
+            sender.send_request(request).await
+        };
+        let body = response.map_err(|error| text(&error))?.into_body().collect().await.unwrap().to_bytes();
+        Ok(String::from_utf8(body.to_vec()).unwrap())
+    }
+}
+
+/// Becomes a pipe that sends back what comes, as exec and port-forward do.
+async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body::Body> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
+        tokio::io::copy(&mut reader, &mut writer).await
+    });
+    http::Response::builder()
+        .status(101)
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(axum::body::Body::empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_connection_may_become_something_else() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    let stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection.with_upgrades());
+    let request = http::Request::get("/echo")
+        .header("host", "localhost")
+        .header("connection", "upgrade")
+        .header("upgrade", "echo")
+        .body(Empty::<bytes::Bytes>::new())
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), 101);
+    let mut pipe = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+    pipe.write_all(b"hello").await.unwrap();
+    let mut answer = [0; 5];
+    tokio::time::timeout(DEADLINE, pipe.read_exact(&mut answer)).await.unwrap().unwrap();
+    assert_eq!(&answer, b"hello");
+}
+
+#[tokio::test]
+async fn both_protocols_carry_the_identity_of_the_certificate() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    for protocol in [b"h2".as_slice(), b"http/1.1"] {
+        let seen = bed.who(authority.client(Some(("jane", "dev")), protocol)).await.unwrap();
+        assert_eq!(seen, r#"jane ["dev", "system:authenticated"]"#);
+        let seen = bed.who(authority.client(None, protocol)).await.unwrap();
+        assert_eq!(seen, r#"system:anonymous ["system:unauthenticated"]"#);
+    }
+    let seen = bed.who(authority.client(Some(("jane", "dev")), b"spdy/3")).await;
+    assert!(seen.is_err(), "neither protocol: {seen:?}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_somebody_else_is_refused() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let bed = Bed::new(&authority).await;
+    let mut stranger = authority.client(None, b"http/1.1");
+    let (certificate, key) = other.signed("jane", "system:masters", ExtendedKeyUsagePurpose::ClientAuth);
+    stranger.client_auth_cert_resolver = Arc::new(rustls::sign::SingleCertAndKey::from(
+        rustls::sign::CertifiedKey::from_der(
+            vec![certificate],
+            key,
+            &rustls::crypto::ring::default_provider(),
+        )
+        .unwrap(),
+    ));
+    assert!(bed.who(stranger).await.is_err());
+    assert!(bed.who(other.client(None, b"h2")).await.unwrap_err().contains("certificate"));
+    assert!(bed.who(authority.client(None, b"h2")).await.is_ok());
+}
+
+#[tokio::test]
+async fn those_who_do_not_shake_hands_hold_up_nobody() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    let mut silent = Vec::new();
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        stream.write_all(&[0x16, 3, 1]).await.unwrap();
+        silent.push(stream);
+    }
+    tokio::time::timeout(DEADLINE, bed.who(authority.client(None, b"h2"))).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_tls_is_closed() {
+    let bed = Bed::new(&Authority::new()).await;
+    for text in ["GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\0\0\0\0\0\0\0\0"]
+    {
+        let mut stream = TcpStream::connect(bed.address).await.unwrap();
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
+        assert!(read.is_err() || answer.first() != Some(&b'H'), "{text:?} was answered: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_to_the_next_and_breaks_no_one() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let bed = Bed::new(&authority).await;
+    let stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake::<_, Empty<bytes::Bytes>>(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = || http::Request::get("/").header("host", "localhost").body(Empty::new()).unwrap();
+    sender.send_request(request()).await.unwrap().into_body().collect().await.unwrap();
+    bed.swap.send_replace(other.server());
+    assert!(bed.who(authority.client(None, b"h2")).await.is_err());
+    assert!(bed.who(other.client(Some(("jane", "dev")), b"h2")).await.unwrap().starts_with("jane"));
+    let again = sender.send_request(request()).await.unwrap();
+    assert_eq!(again.status(), 200, "the old connection lives on");
+}
+
+#[tokio::test]
+async fn told_to_stop_it_ends_and_takes_nobody_more() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    // One that sits there, one in the middle of a handshake, one that is silent over HTTP/1.1.
+    let _silent = TcpStream::connect(bed.address).await.unwrap();
+    let _idle = bed.connect(authority.client(None, b"h2")).await.unwrap();
+    let _other = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+    bed.stop.send_replace(true);
+    tokio::time::timeout(DEADLINE, bed.served).await.unwrap().unwrap();
+    assert!(TcpStream::connect(bed.address).await.is_err());
+}

@@ -1,0 +1,104 @@
+//! The words of the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A lightweight Kubernetes control plane.
+#[derive(Debug, Parser)]
+#[command(name = "master", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// State of the master: certificates, store, admin.kubeconfig [default: /var/lib/master]
+    #[arg(long, global = true, value_name = "DIR", env = "MASTER_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run the control plane (the default)
+    Run(Box<RunFlags>),
+    /// Print a kubeconfig with a new client certificate for a person
+    Kubeconfig(Kubeconfig),
+    /// Print the one line that a node needs to join
+    JoinString,
+}
+
+/// For whom.
+#[derive(Clone, Debug, Args)]
+pub struct Kubeconfig {
+    /// The user's name
+    #[arg(long, value_name = "NAME")]
+    pub user: String,
+    /// A group the user is in; may be given often
+    #[arg(long, value_name = "G")]
+    pub group: Vec<String>,
+}
+
+/// How to run. Every value is read as text, so that all mistakes are told at once.
+#[derive(Clone, Debug, Default, Args)]
+pub struct RunFlags {
+    /// MasterConfiguration, YAML or JSON: these flags in camel case; flags win over it
+    #[arg(long, value_name = "FILE", help_heading = "General")]
+    pub config: Option<PathBuf>,
+    /// Address of the API [default: 0.0.0.0]
+    #[arg(long, value_name = "IP", help_heading = "API")]
+    pub bind_address: Option<String>,
+    /// Port of the API, TLS only [default: 6443]
+    #[arg(long, value_name = "PORT", help_heading = "API")]
+    pub secure_port: Option<String>,
+    /// Address that nodes and kubeconfigs are told, found out by default
+    #[arg(long, value_name = "IP", help_heading = "API")]
+    pub advertise_address: Option<String>,
+    /// More names and addresses for the serving certificate
+    #[arg(long, value_name = "NAME,...", help_heading = "API")]
+    pub tls_san: Vec<String>,
+    /// Where objects are kept: embedded or etcd
+    #[arg(long, value_name = "STORE", help_heading = "Store")]
+    pub storage: Option<String>,
+    /// Where etcd is
+    #[arg(long, value_name = "URL,...", help_heading = "Store")]
+    pub etcd_servers: Vec<String>,
+    /// Authority of etcd's certificate
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub etcd_cafile: Option<String>,
+    /// Certificate for etcd
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub etcd_certfile: Option<String>,
+    /// Key for etcd
+    #[arg(long, value_name = "FILE", help_heading = "Store")]
+    pub etcd_keyfile: Option<String>,
+    /// What becomes of certificate requests: always-reject, queue or insecure-always-approve
+    #[arg(long, value_name = "POLICY", help_heading = "Nodes")]
+    pub csr_approval_policy: Option<String>,
+    /// How a node may register: open, allowlist or certificate
+    #[arg(long, value_name = "HOW", help_heading = "Nodes")]
+    pub node_admission: Option<String>,
+    /// Where nodes may be with --node-admission allowlist
+    #[arg(long, value_name = "CIDR,...", help_heading = "Nodes")]
+    pub node_allowlist: Vec<String>,
+    /// Addresses of pods
+    #[arg(long, value_name = "CIDR", help_heading = "Cluster")]
+    pub cluster_cidr: Option<String>,
+    /// Addresses of services; the first one is the API's own [default: 10.96.0.0/12]
+    #[arg(long, value_name = "CIDR,...", help_heading = "Cluster")]
+    pub service_cluster_ip_range: Vec<String>,
+    /// Domain of the cluster [default: cluster.local]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub cluster_domain: Option<String>,
+    /// Controllers that run inside, or none
+    #[arg(long, value_name = "LIST|none", help_heading = "Cluster")]
+    pub controllers: Option<String>,
+    /// Whether the scheduler runs inside: true or false
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    pub scheduler: Option<String>,
+    /// More detail in the log: 0 to 10 [default: 2]
+    #[arg(short, long, value_name = "N", help_heading = "Log")]
+    pub v: Option<String>,
+    /// text or json [default: text]
+    #[arg(long, value_name = "FORMAT", help_heading = "Log")]
+    pub log_format: Option<String>,
+}

@@ -1,0 +1,189 @@
+//! The flags of `master run`, made [`Options`]; every mistake is told, not only the first.
+
+use std::path::PathBuf;
+
+use super::args::RunFlags;
+use super::config;
+use super::values::{self, Wanted};
+use crate::options::Options;
+
+/// What was read, and what a person should know about it.
+#[derive(Debug)]
+pub struct Read {
+    /// The settings.
+    pub options: Options,
+    /// How the log is written.
+    pub logging: Logging,
+    /// Lines that are no mistakes.
+    pub warnings: Vec<String>,
+}
+
+/// How often and how much the log tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// `--v`.
+    pub verbosity: u8,
+    /// One JSON object a line.
+    pub json: bool,
+}
+
+/// Reads everything; `file` is the text of `--config`.
+///
+/// # Errors
+/// All the mistakes, a line each.
+pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
+    let mut read = Flags { mistakes: Vec::new(), without_effect: Vec::new(), file: None };
+    let mut options = Options::default();
+    let mut logging = Logging { verbosity: 2, json: false };
+    let mut directory = data_dir;
+    if let (Some(path), Some(text)) = (&flags.config, file) {
+        let path = path.display().to_string();
+        let found = config::read(text);
+        read.mistakes.extend(found.mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
+        read.file = Some(path);
+        read.apply(&found.flags, &mut options, &mut logging);
+        read.file = None;
+        directory = directory.or(found.data_dir);
+    }
+    if let Some(directory) = directory {
+        // An absolute path stays what it is should the master ever change its directory.
+        match std::path::absolute(&directory) {
+            Ok(path) => options.data_dir = path,
+            Err(error) => read.mistakes.push(format!("--data-dir: \"{}\" {error}", directory.display())),
+        }
+    }
+    read.apply(flags, &mut options, &mut logging);
+    if !read.mistakes.is_empty() {
+        return Err(read.mistakes);
+    }
+    let warnings = (!read.without_effect.is_empty())
+        .then(|| format!("not in this version and without effect: {}", read.without_effect.join(", ")));
+    Ok(Read { options, logging, warnings: warnings.into_iter().collect() })
+}
+
+struct Flags {
+    mistakes: Vec<String>,
+    without_effect: Vec<&'static str>,
+    /// The file whose fields are read now; the command line otherwise.
+    file: Option<String>,
+}
+
+impl Flags {
+    fn apply(&mut self, flags: &RunFlags, options: &mut Options, logging: &mut Logging) {
+        let (mut bind, mut port) = (options.address.ip(), options.address.port());
+        self.set("--bind-address", &flags.bind_address, values::ip, &mut bind);
+        self.set("--secure-port", &flags.secure_port, values::port, &mut port);
+        options.address = (bind, port).into();
+        let reachable = |text: &str| values::reachable_ip(text).map(Some);
+        self.set("--advertise-address", &flags.advertise_address, reachable, &mut options.advertise_address);
+        self.extend("--tls-san", &commas(&flags.tls_san), values::server_name, &mut options.tls_san);
+        self.extend(
+            "--service-cluster-ip-range",
+            &commas(&flags.service_cluster_ip_range),
+            values::first_service,
+            &mut options.service_addresses,
+        );
+        self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
+        self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
+        self.set("--log-format", &flags.log_format, format, &mut logging.json);
+        self.check_only(flags);
+    }
+
+    /// What has no effect yet is read all the same: a mistake in it is one today.
+    fn check_only(&mut self, flags: &RunFlags) {
+        let one = |given: &Option<String>| given.iter().cloned().collect::<Vec<String>>();
+        let words = |words: &'static [&'static str]| move |text: &str| values::one_of(text, words);
+        let network = |text: &str| values::network(text).map(drop);
+        self.check("--storage", &one(&flags.storage), words(&["embedded", "etcd"]));
+        self.check("--etcd-servers", &commas(&flags.etcd_servers), values::url);
+        self.check("--etcd-cafile", &one(&flags.etcd_cafile), anything);
+        self.check("--etcd-certfile", &one(&flags.etcd_certfile), anything);
+        self.check("--etcd-keyfile", &one(&flags.etcd_keyfile), anything);
+        self.check(
+            "--csr-approval-policy",
+            &one(&flags.csr_approval_policy),
+            words(&["always-reject", "queue", "insecure-always-approve"]),
+        );
+        self.check(
+            "--node-admission",
+            &one(&flags.node_admission),
+            words(&["open", "allowlist", "certificate"]),
+        );
+        self.check("--node-allowlist", &commas(&flags.node_allowlist), network);
+        self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
+        self.check("--controllers", &one(&flags.controllers), anything);
+        self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
+    }
+
+    fn check(&mut self, name: &'static str, given: &[String], read: impl Fn(&str) -> Result<(), Wanted>) {
+        if !given.is_empty() && !self.without_effect.contains(&name) {
+            self.without_effect.push(name);
+        }
+        for text in given {
+            if let Err(wanted) = read(text) {
+                self.refuse(name, text, &wanted);
+            }
+        }
+    }
+
+    fn refuse(&mut self, name: &str, text: &str, wanted: &Wanted) {
+        let name = match &self.file {
+            None => name.to_owned(),
+            Some(path) => format!("{path}: {}", config::field(name)),
+        };
+        self.mistakes.push(format!("{name}: \"{text}\" {wanted}"));
+    }
+
+    fn set<T>(
+        &mut self,
+        name: &str,
+        given: &Option<String>,
+        read: impl Fn(&str) -> Result<T, Wanted>,
+        into: &mut T,
+    ) {
+        if let Some(text) = given {
+            match read(text) {
+                Ok(value) => *into = value,
+                Err(wanted) => self.refuse(name, text, &wanted),
+            }
+        }
+    }
+
+    fn extend<T>(
+        &mut self,
+        name: &str,
+        given: &[String],
+        read: impl Fn(&str) -> Result<T, Wanted>,
+        into: &mut Vec<T>,
+    ) {
+        if given.is_empty() {
+            return;
+        }
+        into.clear();
+        for text in given {
+            match read(text) {
+                Ok(value) => into.push(value),
+                Err(wanted) => self.refuse(name, text, &wanted),
+            }
+        }
+    }
+}
+
+fn anything(_: &str) -> Result<(), Wanted> {
+    Ok(())
+}
+
+fn format(text: &str) -> Result<bool, Wanted> {
+    match text {
+        "text" => Ok(false),
+        "json" => Ok(true),
+        _ => Err("is neither text nor json".to_owned()),
+    }
+}
+
+fn commas(given: &[String]) -> Vec<String> {
+    given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests;

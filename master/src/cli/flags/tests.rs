@@ -1,0 +1,127 @@
+//! Flags to options.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::super::args::RunFlags;
+use super::super::values;
+use super::read;
+
+fn some(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+#[test]
+fn nothing_given_is_a_stock_port_and_no_warning() {
+    let found = read(&RunFlags::default(), None, None).unwrap();
+    assert_eq!(found.options.address.to_string(), "0.0.0.0:6443");
+    assert_eq!(found.options.service_addresses[0].to_string(), "10.96.0.1");
+    assert!(found.warnings.is_empty());
+}
+
+#[test]
+fn flags_are_read() {
+    let flags = RunFlags {
+        bind_address: some("::1"),
+        secure_port: some("7443"),
+        tls_san: vec!["a.b,10.0.0.1".to_owned(), "c".to_owned()],
+        service_cluster_ip_range: vec!["10.0.9.7/24,fd00::/112".to_owned()],
+        cluster_domain: some("Corp.Example."),
+        log_format: some("json"),
+        ..RunFlags::default()
+    };
+    let found = read(&flags, Some("relative".into()), None).unwrap();
+    assert_eq!(found.options.address.to_string(), "[::1]:7443");
+    assert_eq!(found.options.tls_san, ["a.b", "10.0.0.1", "c"]);
+    assert_eq!(found.options.cluster_domain, "corp.example");
+    let services: Vec<String> = found.options.service_addresses.iter().map(ToString::to_string).collect();
+    assert_eq!(services, ["10.0.9.1", "fd00::1"]);
+    assert!(found.options.data_dir.is_absolute() && found.logging.json);
+}
+
+#[test]
+fn what_has_no_effect_yet_is_told_once() {
+    let flags = RunFlags {
+        storage: some("etcd"),
+        etcd_servers: vec!["https://a:2379,https://b:2379".to_owned()],
+        scheduler: some("false"),
+        ..RunFlags::default()
+    };
+    let warnings = read(&flags, None, None).unwrap().warnings;
+    assert_eq!(warnings, ["not in this version and without effect: --storage, --etcd-servers, --scheduler"]);
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let flags = RunFlags {
+        bind_address: some("here"),
+        secure_port: some("0"),
+        advertise_address: some("0.0.0.0"),
+        tls_san: vec!["a b,c".to_owned()],
+        storage: some("paper"),
+        etcd_servers: vec!["a:2379".to_owned()],
+        csr_approval_policy: some("maybe"),
+        node_admission: some("closed"),
+        node_allowlist: vec!["10.0.0.0/33".to_owned()],
+        cluster_cidr: some("10.0.0.0"),
+        service_cluster_ip_range: vec!["10.0.0.0/31".to_owned()],
+        cluster_domain: some("a..b"),
+        scheduler: some("perhaps"),
+        v: some("much"),
+        log_format: some("xml"),
+        ..RunFlags::default()
+    };
+    let found = read(&flags, None, None).unwrap_err();
+    assert_eq!(found.len(), 15, "{found:#?}");
+    assert!(found.iter().all(|line| line.starts_with("--") && line.contains(": ") && !line.contains('\n')));
+}
+
+#[test]
+fn networks() {
+    for (text, expected) in
+        [("10.96.0.0/12", "10.96.0.1"), ("0.0.0.0/0", "0.0.0.1"), ("fd00::ff/64", "fd00::1"), ("::/0", "::1")]
+    {
+        assert_eq!(values::first_service(text).unwrap().to_string(), expected, "{text}");
+    }
+    for text in ["", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/32", "fd00::/129", "x/8"] {
+        assert!(values::first_service(text).is_err(), "{text}");
+    }
+}
+
+fn with_file(file: &str, flags: RunFlags) -> Result<super::Read, Vec<String>> {
+    read(&RunFlags { config: Some("m.yaml".into()), ..flags }, None, Some(file.as_bytes()))
+}
+
+#[test]
+fn a_file_says_what_flags_say_and_flags_win() {
+    let file = "apiVersion: master/v1\nkind: MasterConfiguration\ndataDir: /x\nsecurePort: 7443\ntlsSan: [a, 10.0.0.1]\n\
+                scheduler: false\nserviceClusterIpRange: 10.1.0.0/16,fd00::/64\nclusterDomain:\n";
+    let found = with_file(file, RunFlags { tls_san: vec!["b".to_owned()], ..RunFlags::default() }).unwrap();
+    assert_eq!(found.options.data_dir.to_str(), Some("/x"));
+    assert_eq!(found.options.address.port(), 7443);
+    assert_eq!(found.options.tls_san, ["b"]);
+    assert_eq!(found.options.service_addresses.len(), 2);
+    assert_eq!(found.options.cluster_domain, "cluster.local");
+    assert_eq!(found.warnings, ["not in this version and without effect: --scheduler"]);
+}
+
+#[test]
+fn mistakes_of_a_file_name_it_and_the_field() {
+    let file = "kind: Master\nsecurePort: 0\ntlsSan: {a: b}\nsecurePrt: 1\nstorage: paper\napiVersion: v2\n";
+    let flags = RunFlags { bind_address: some("x"), ..RunFlags::default() };
+    let mut found = with_file(file, flags).unwrap_err();
+    found.sort();
+    assert_eq!(
+        found,
+        [
+            "--bind-address: \"x\" is no IP address",
+            "m.yaml: apiVersion: \"v2\" is not master/v1",
+            "m.yaml: kind: \"Master\" is not MasterConfiguration",
+            "m.yaml: securePort: \"0\" is no port, write 1 to 65535",
+            "m.yaml: securePrt is no field of a MasterConfiguration; did you mean securePort?",
+            "m.yaml: storage: \"paper\" is none of embedded, etcd",
+            "m.yaml: tlsSan: {\"a\":\"b\"} is no list of texts",
+        ]
+    );
+    for file in ["", "[]", "a: [", "{", "\0", "kind: MasterConfiguration\n---\nkind: x"] {
+        assert_eq!(with_file(file, RunFlags::default()).unwrap_err().len(), 1, "{file:?}");
+    }
+}

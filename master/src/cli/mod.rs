@@ -1,0 +1,96 @@
+//! The command line: flags to options, verbs to what they print.
+
+mod args;
+mod config;
+mod flags;
+mod logging;
+mod parse;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+
+use crate::data_dir::DataDir;
+use crate::options::DATA_DIR;
+use args::{Kubeconfig, RunFlags, Verb};
+use parse::Failure;
+
+/// Exit code for flags that cannot be used.
+const MISUSED: u8 = 2;
+/// Threads that run tasks: one a core of the machine a small cluster is run from.
+const THREADS: usize = 2;
+/// Threads that read and write files, none while nothing is to be done.
+const FILE_THREADS: usize = 16;
+
+/// Runs the command and says how it ended.
+pub fn main() -> ExitCode {
+    let (cli, mistakes) = match parse::parse(std::env::args_os().skip(1)) {
+        Ok(cli) => (cli, Vec::new()),
+        Err(Failure::Answered(answer)) => {
+            let _ = answer.print();
+            return ExitCode::SUCCESS;
+        }
+        // Flags that exist may be wrong too: `run` tells of them together.
+        Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return misused(&mistakes),
+    };
+    let data_dir = cli.data_dir.clone().unwrap_or_else(|| PathBuf::from(DATA_DIR));
+    match cli.verb {
+        Verb::Run(ref flags) => run(flags, cli.data_dir, mistakes),
+        Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
+        Verb::JoinString => print(join_string(&data_dir)),
+    }
+}
+
+fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -> ExitCode {
+    let file = flags.config.as_deref().and_then(|path| {
+        let unreadable = |error| mistakes.push(format!("--config: cannot read {}: {error}", path.display()));
+        std::fs::read(path).map_err(unreadable).ok()
+    });
+    let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
+    let (Some(read), true) = (read, mistakes.is_empty()) else { return misused(&mistakes) };
+    logging::start(read.logging);
+    for warning in &read.warnings {
+        tracing::warn!("{warning}");
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(FILE_THREADS)
+        .enable_all()
+        .build();
+    match runtime
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(crate::wiring::run(read.options)))
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn kubeconfig(data_dir: &Path, of: &Kubeconfig) -> anyhow::Result<String> {
+    Ok(DataDir::at(data_dir).kubeconfig(&of.user, &of.group, Timestamp::now())?)
+}
+
+fn join_string(data_dir: &Path) -> anyhow::Result<String> {
+    Ok(DataDir::at(data_dir).join_string(Timestamp::now())? + "\n")
+}
+
+fn print(text: anyhow::Result<String>) -> ExitCode {
+    use std::io::Write as _;
+    let written = text.and_then(|text| Ok(std::io::stdout().write_all(text.as_bytes())?));
+    written.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
+}
+
+fn misused(mistakes: &[String]) -> ExitCode {
+    for mistake in mistakes {
+        eprintln!("master: {mistake}");
+    }
+    ExitCode::from(MISUSED)
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,58 @@
+//! Arguments to verbs.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::ffi::OsString;
+
+use super::super::args::{Cli, Verb};
+use super::{Failure, parse};
+
+fn read(line: &str) -> Result<Cli, Failure> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+#[test]
+fn run_is_the_default() {
+    for line in ["", "run", "--v 4", "--data-dir /x", "--data-dir=/x --secure-port 1", "run --data-dir /x"] {
+        assert!(matches!(read(line).unwrap().verb, Verb::Run(_)), "{line}");
+    }
+    let Verb::Run(flags) = read("--scheduler --tls-san a,b --tls-san c").unwrap().verb else {
+        panic!("no run")
+    };
+    assert_eq!(flags.scheduler.as_deref(), Some("true"));
+    assert_eq!(flags.tls_san, ["a,b", "c"]);
+}
+
+#[test]
+fn verbs_take_the_directory_before_and_behind() {
+    for line in ["--data-dir /x join-string", "join-string --data-dir=/x"] {
+        let cli = read(line).unwrap();
+        assert!(matches!(cli.verb, Verb::JoinString), "{line}");
+        assert_eq!(cli.data_dir.unwrap().to_str(), Some("/x"), "{line}");
+    }
+    let Verb::Kubeconfig(of) = read("kubeconfig --user jane --group a --group b,c").unwrap().verb else {
+        panic!("no kubeconfig")
+    };
+    assert_eq!((of.user.as_str(), of.group.len()), ("jane", 2), "a comma may be part of a group's name");
+}
+
+#[test]
+fn every_mistake_is_one_line() {
+    for (line, expected) in [
+        ("--foo --secure-port 1 --bar=2 --data-dir /x", 2),
+        ("kubeconfig", 1),
+        ("frobnicate", 1),
+        ("--secure-port", 1),
+        ("kubeconfig --group a", 1),
+    ] {
+        match read(line) {
+            Err(Failure::Mistakes(found, _)) => {
+                assert_eq!(found.len(), expected, "{line}: {found:?}");
+                assert!(found.iter().all(|mistake| !mistake.contains('\n') && !mistake.is_empty()));
+            }
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+    for line in ["--help", "-h", "--version", "run --help", "kubeconfig --help"] {
+        assert!(matches!(read(line), Err(Failure::Answered(_))), "{line}");
+    }
+}

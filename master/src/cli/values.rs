@@ -1,0 +1,90 @@
+//! Texts to values, each mistake a sentence that says what would have been right.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::pki::names;
+
+/// What a text should have been.
+pub type Wanted = String;
+
+/// An address.
+pub fn ip(text: &str) -> Result<IpAddr, Wanted> {
+    text.parse().map_err(|_| "is no IP address".to_owned())
+}
+
+/// An address somebody else can reach: not that of all interfaces.
+pub fn reachable_ip(text: &str) -> Result<IpAddr, Wanted> {
+    let address = ip(text)?;
+    if address.is_unspecified() || address.is_multicast() {
+        return Err("is no address that a node can reach".to_owned());
+    }
+    Ok(address)
+}
+
+/// A port that is served.
+pub fn port(text: &str) -> Result<u16, Wanted> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("is no port, write 1 to 65535".to_owned()),
+        Ok(port) => Ok(port),
+    }
+}
+
+/// A whole number from 0 to 255.
+pub fn small_number(text: &str) -> Result<u8, Wanted> {
+    text.parse().map_err(|_| "is no whole number from 0".to_owned())
+}
+
+/// A DNS name or an address.
+pub fn server_name(text: &str) -> Result<String, Wanted> {
+    if text.parse::<IpAddr>().is_ok() || names::is_dns_name(text) {
+        Ok(text.to_owned())
+    } else {
+        Err("is neither a DNS name nor an IP address".to_owned())
+    }
+}
+
+/// The domain of a cluster, which fits behind `kubernetes.default.svc.`.
+pub fn domain(text: &str) -> Result<String, Wanted> {
+    let name = text.trim_end_matches('.').to_lowercase();
+    let fits = names::is_dns_name(&format!("kubernetes.default.svc.{name}")) && !name.contains('*');
+    if fits { Ok(name) } else { Err("is no domain, write one like cluster.local".to_owned()) }
+}
+
+/// A network, and how many bits of it are given.
+pub fn network(text: &str) -> Result<(IpAddr, u8), Wanted> {
+    let wanted = || "is no network, write one like 10.96.0.0/12".to_owned();
+    let (address, bits) = text.split_once('/').ok_or_else(wanted)?;
+    let (address, bits) = (ip(address).map_err(|_| wanted())?, bits.parse().map_err(|_| wanted())?);
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    if bits > most { Err(wanted()) } else { Ok((address, bits)) }
+}
+
+/// The first address of a network of services, which is the API's own.
+pub fn first_service(text: &str) -> Result<IpAddr, Wanted> {
+    let too_small = || "has no room for services, give it at least 4 addresses".to_owned();
+    match network(text)? {
+        (IpAddr::V4(address), bits) if bits <= 30 => {
+            let mask = u32::MAX.checked_shl(u32::from(32 - bits)).unwrap_or(0);
+            Ok(IpAddr::V4(Ipv4Addr::from(u32::from(address) & mask | 1)))
+        }
+        (IpAddr::V6(address), bits) if bits <= 126 => {
+            let mask = u128::MAX.checked_shl(u32::from(128 - bits)).unwrap_or(0);
+            Ok(IpAddr::V6(Ipv6Addr::from(u128::from(address) & mask | 1)))
+        }
+        _ => Err(too_small()),
+    }
+}
+
+/// One of a few words.
+pub fn one_of(text: &str, words: &[&str]) -> Result<(), Wanted> {
+    if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}", words.join(", "))) }
+}
+
+/// A URL with a host.
+pub fn url(text: &str) -> Result<(), Wanted> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(()),
+        _ => Err("is no URL, write one like https://10.0.0.1:2379".to_owned()),
+    }
+}

@@ -1,0 +1,171 @@
+//! The master's directory: one master at a time, the address it was last told, and kubeconfigs made from its files.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use crate::kubeconfig::Kubeconfig;
+use crate::pki::{self, Pki, files};
+
+/// The name of the lock.
+const LOCK: &str = "master.lock";
+/// The folder of certificates.
+const PKI: &str = "pki";
+/// The file that tells `join-string` and `kubeconfig` where the master is.
+const ADDRESS: &str = "advertised-address";
+/// The kubeconfig of whoever may do everything.
+const ADMIN: &str = "admin.kubeconfig";
+/// Its user, and the group that may do everything.
+const ADMIN_USER: &str = "kubernetes-admin";
+const ADMIN_GROUP: &str = "system:masters";
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another master has it.
+    #[error("another master runs on {0}: stop it, or give this one another --data-dir")]
+    Taken(PathBuf),
+    /// No master has run there yet, or the file is damaged.
+    #[error("{0} does not tell where the master is: start `master run` with this --data-dir once")]
+    NoAddress(PathBuf),
+    /// Somebody changed the administrator's file.
+    #[error("{0} is damaged; nothing was changed: move it away, the next start makes a new one")]
+    Admin(PathBuf),
+    /// A user nobody could be.
+    #[error("--user: a user's name is not empty")]
+    NoUser,
+    /// Certificates and files.
+    #[error(transparent)]
+    Pki(#[from] pki::Error),
+}
+
+/// The directory.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    path: PathBuf,
+}
+
+/// The directory held against every other master for as long as this lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+impl DataDir {
+    /// The one at that path.
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Makes the directory where there is none and takes it.
+    ///
+    /// # Errors
+    /// When another master has it or it cannot be written.
+    pub fn take(&self) -> Result<Lock, Error> {
+        files::private_directory(&self.path)?;
+        let path = self.path.join(LOCK);
+        let io = |operation: &'static str| {
+            let path = path.clone();
+            move |source| Error::Pki(pki::Error::Io { operation, path, source })
+        };
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(files::SECRET)
+            .open(&path)
+            .map_err(io("open"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Taken(self.path.clone())),
+            Err(TryLockError::Error(error)) => Err(io("lock")(error)),
+        }
+    }
+
+    /// The certificates; authorities that are not there yet are made.
+    ///
+    /// # Errors
+    /// When they cannot be made or used.
+    pub fn open_pki(&self, now: Timestamp) -> Result<Pki, Error> {
+        Ok(Pki::open(&self.path.join(PKI), now)?)
+    }
+
+    /// Writes down where nodes and people find this master.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn advertise(&self, address: SocketAddr) -> Result<(), Error> {
+        let path = self.path.join(ADDRESS);
+        let line = format!("{address}\n");
+        if files::read(&path)?.as_deref() != Some(line.as_bytes()) {
+            files::write(&path, line.as_bytes(), files::PUBLIC)?;
+        }
+        Ok(())
+    }
+
+    /// Makes `admin.kubeconfig`, unless the one there still holds for this server.
+    ///
+    /// # Errors
+    /// When the one there cannot be read or a new one not be written.
+    pub fn admit_admin(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<(), Error> {
+        let path = self.path.join(ADMIN);
+        let server = format!("https://{address}");
+        if let Some(bytes) = files::read(&path)? {
+            let read = String::from_utf8(bytes).ok().and_then(|text| Kubeconfig::read(&text));
+            let own = read.ok_or_else(|| Error::Admin(path.clone()))?;
+            let certificates = own.credentials.certificates.as_bytes();
+            if own.server == server
+                && own.authority == pki.root_pem()
+                && pki.is_good_client(certificates, now)
+            {
+                return Ok(());
+            }
+        }
+        let text = kubeconfig(pki, server, ADMIN_USER, &[ADMIN_GROUP.to_owned()], now)?;
+        Ok(files::write(&path, text.as_bytes(), files::SECRET)?)
+    }
+
+    /// A kubeconfig with a new certificate for that user.
+    ///
+    /// # Errors
+    /// When no master has run here yet, or its files cannot be used.
+    pub fn kubeconfig(&self, user: &str, groups: &[String], now: Timestamp) -> Result<String, Error> {
+        if user.is_empty() {
+            return Err(Error::NoUser);
+        }
+        let pki = Pki::read(&self.path.join(PKI), now)?;
+        kubeconfig(&pki, format!("https://{}", self.advertised()?), user, groups, now)
+    }
+
+    /// `https://HOST:PORT#sha256:<hash of the root's public key>`.
+    ///
+    /// # Errors
+    /// As [`Self::kubeconfig`].
+    pub fn join_string(&self, now: Timestamp) -> Result<String, Error> {
+        let pki = Pki::read(&self.path.join(PKI), now)?;
+        Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
+    }
+
+    fn advertised(&self) -> Result<SocketAddr, Error> {
+        let path = self.path.join(ADDRESS);
+        let line = files::read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+        line.and_then(|line| line.trim().parse().ok()).ok_or(Error::NoAddress(path))
+    }
+}
+
+fn kubeconfig(
+    pki: &Pki,
+    server: String,
+    user: &str,
+    groups: &[String],
+    now: Timestamp,
+) -> Result<String, Error> {
+    let credentials = pki.client(user, groups, now)?;
+    Ok(Kubeconfig { server, authority: pki.root_pem(), user: user.to_owned(), credentials }.text())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,64 @@
+//! What the directory keeps, renews, and refuses to touch.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+
+use jiff::{Timestamp, ToSpan as _};
+
+use super::*;
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn one_master_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::at(&folder.path().join("deep/master"));
+    let lock = directory.take().unwrap();
+    assert!(directory.take().unwrap_err().to_string().contains("another master runs on"));
+    drop(lock);
+    directory.take().unwrap();
+}
+
+#[test]
+fn the_administrators_file_is_kept_until_it_no_longer_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::at(folder.path());
+    let now = Timestamp::now();
+    let pki = directory.open_pki(now).unwrap();
+    let admin = folder.path().join(ADMIN);
+    let admit = |server: &str, days: i64| {
+        directory.admit_admin(&pki, address(server), now + (days * 24).hours()).unwrap();
+        fs::read_to_string(&admin).unwrap()
+    };
+    let first = admit("127.0.0.1:1", 0);
+    // What a person adds to it stays.
+    fs::write(&admin, format!("# mine\n{first}")).unwrap();
+    assert_eq!(admit("127.0.0.1:1", 200), format!("# mine\n{first}"));
+    let renewed = admit("127.0.0.1:1", 300);
+    assert_ne!(renewed, first, "less than a third of its life was left");
+    assert!(admit("[::1]:1", 300).contains("https://[::1]:1"));
+    fs::write(&admin, &first[..first.len() / 2]).unwrap();
+    let refused = directory.admit_admin(&pki, address("127.0.0.1:1"), now).unwrap_err().to_string();
+    assert!(refused.contains(ADMIN) && refused.contains("nothing was changed"), "{refused}");
+}
+
+#[test]
+fn join_strings_pin_the_root_and_need_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::at(folder.path());
+    let now = Timestamp::now();
+    let pki = directory.open_pki(now).unwrap();
+    for content in [None, Some(""), Some("here\n"), Some("10.0.0.1\n")] {
+        if let Some(content) = content {
+            fs::write(folder.path().join(ADDRESS), content).unwrap();
+        }
+        let refused = directory.join_string(now).unwrap_err().to_string();
+        assert!(refused.contains(ADDRESS) && refused.contains("master run"), "{content:?}: {refused}");
+    }
+    directory.advertise(address("[fd00::1]:6443")).unwrap();
+    let expected = format!("https://[fd00::1]:6443#sha256:{}", pki.root_hash());
+    assert_eq!(directory.join_string(now).unwrap(), expected);
+    assert!(directory.kubeconfig("", &[], now).is_err());
+}

@@ -1,0 +1,89 @@
+//! A kubeconfig for one user of one cluster, with everything in it. Pure.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
+
+use crate::pki::Credentials;
+
+/// What a kubeconfig says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kubeconfig {
+    /// `https://HOST:PORT`.
+    pub server: String,
+    /// The root certificate, PEM.
+    pub authority: String,
+    /// The user's name, of the entry only: the server reads the certificate.
+    pub user: String,
+    /// The user's certificate and key.
+    pub credentials: Credentials,
+}
+
+impl Kubeconfig {
+    /// The file.
+    pub fn text(&self) -> String {
+        let user = quoted(&self.user);
+        let context = quoted(&format!("{}@coracle", self.user));
+        let encode = |text: &str| STANDARD.encode(text);
+        format!(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: coracle\n  cluster:\n    server: {server}\n    \
+             certificate-authority-data: {authority}\nusers:\n- name: {user}\n  user:\n    \
+             client-certificate-data: {certificates}\n    client-key-data: {key}\ncontexts:\n- name: {context}\n  \
+             context:\n    cluster: coracle\n    user: {user}\ncurrent-context: {context}\n",
+            server = quoted(&self.server),
+            authority = encode(&self.authority),
+            certificates = encode(&self.credentials.certificates),
+            key = encode(&self.credentials.key),
+        )
+    }
+
+    /// Reads back what [`Self::text`] wrote; `None` when it is something else.
+    pub fn read(text: &str) -> Option<Self> {
+        let file: Value = serde_yaml::from_str(text).ok()?;
+        let decode = |value: &Value| String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok();
+        let cluster = &file["clusters"][0]["cluster"];
+        let user = &file["users"][0];
+        Some(Self {
+            server: cluster["server"].as_str()?.to_owned(),
+            authority: decode(&cluster["certificate-authority-data"])?,
+            user: user["name"].as_str()?.to_owned(),
+            credentials: Credentials {
+                certificates: decode(&user["user"]["client-certificate-data"])?,
+                key: decode(&user["user"]["client-key-data"])?,
+            },
+        })
+    }
+}
+
+/// A JSON string is a YAML string.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is written reads back.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn whatever_the_user_is_called_it_reads_back(user in any::<String>(), key in "[ -~\n]{1,40}") {
+            let config = Kubeconfig {
+                server: "https://[::1]:6443".to_owned(),
+                authority: "root".to_owned(),
+                user,
+                credentials: Credentials { certificates: "c".to_owned(), key },
+            };
+            prop_assert_eq!(Kubeconfig::read(&config.text()), Some(config));
+        }
+
+        #[test]
+        fn nothing_that_is_read_panics(text in any::<String>()) {
+            let _ = Kubeconfig::read(&text);
+        }
+    }
+}

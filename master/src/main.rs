@@ -1,0 +1,5 @@
+//! The `master` command.
+
+fn main() -> std::process::ExitCode {
+    master::cli::main()
+}

@@ -1,0 +1,39 @@
+//! Every setting of a master that has an effect.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+/// Where a master keeps its state when nobody says otherwise.
+pub const DATA_DIR: &str = "/var/lib/master";
+/// The port of the API when nobody says otherwise.
+pub const SECURE_PORT: u16 = 6443;
+
+/// The settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Certificates, store, admin.kubeconfig.
+    pub data_dir: PathBuf,
+    /// Where the API is served.
+    pub address: SocketAddr,
+    /// What nodes and kubeconfigs are told; found out when absent.
+    pub advertise_address: Option<IpAddr>,
+    /// More names and addresses of the serving certificate.
+    pub tls_san: Vec<String>,
+    /// The address of the `kubernetes` service in each range of the cluster's services.
+    pub service_addresses: Vec<IpAddr>,
+    /// The domain of the cluster's services.
+    pub cluster_domain: String,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from(DATA_DIR),
+            address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SECURE_PORT),
+            advertise_address: None,
+            tls_san: Vec::new(),
+            service_addresses: vec![IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1))],
+            cluster_domain: "cluster.local".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Certificates and keys from PEM, and the few facts about them that decide anything. Pure.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use rcgen::{KeyPair, PublicKeyData as _};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::names::Names;
+
+/// Most certificates in one file: a chain is two or three.
+const MOST_CERTIFICATES: usize = 16;
+
+/// Every certificate of a PEM file, in order, each of which reads.
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let mut all = Vec::new();
+    for found in CertificateDer::pem_slice_iter(pem) {
+        let der = found.map_err(|error| format!("is damaged: {error}"))?;
+        X509Certificate::from_der(&der).map_err(|error| format!("holds a damaged certificate: {error}"))?;
+        all.push(der);
+        if all.len() > MOST_CERTIFICATES {
+            return Err(format!("holds more than {MOST_CERTIFICATES} certificates"));
+        }
+    }
+    if all.is_empty() {
+        Err("holds no certificate (-----BEGIN CERTIFICATE-----)".to_owned())
+    } else {
+        Ok(all)
+    }
+}
+
+/// The private key of a PEM file, which may hold certificates too.
+pub fn key(pem: &[u8]) -> Result<KeyPair, String> {
+    let der = rustls::pki_types::PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|_| {
+        "holds no key in PKCS #8 form (-----BEGIN PRIVATE KEY-----; `openssl pkcs8 -topk8 -nodes` makes it of others)"
+            .to_owned()
+    })?;
+    KeyPair::try_from(&der).map_err(|error| format!("holds a key that cannot be used: {error}"))
+}
+
+/// What decides about a certificate.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The subject, as DER.
+    pub subject: Vec<u8>,
+    /// Public key with its algorithm, as DER.
+    pub public_key_info: Vec<u8>,
+    /// The bare public key.
+    public_key: Vec<u8>,
+    /// The identifier of its key, where it has one.
+    pub key_id: Option<Vec<u8>>,
+    /// Whether it may sign others.
+    pub is_authority: bool,
+    /// The first second of its life, since 1970.
+    pub not_before: i64,
+    /// The last second of its life, since 1970.
+    pub not_after: i64,
+    /// Names of a server.
+    pub names: Names,
+}
+
+impl Facts {
+    /// Reads a certificate.
+    pub fn of(der: &[u8]) -> Result<Self, String> {
+        let (_, certificate) = X509Certificate::from_der(der)
+            .map_err(|error| format!("holds a damaged certificate: {error}"))?;
+        let key_id = certificate.iter_extensions().find_map(|extension| match extension.parsed_extension() {
+            ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+            _ => None,
+        });
+        let mut names = Names::default();
+        if let Ok(Some(alternative)) = certificate.subject_alternative_name() {
+            for name in &alternative.value.general_names {
+                match name {
+                    GeneralName::DNSName(name) => drop(names.dns.insert((*name).to_owned())),
+                    GeneralName::IPAddress(bytes) => names.addresses.extend(address(bytes)),
+                    _ => {}
+                }
+            }
+        }
+        Ok(Self {
+            subject: certificate.subject().as_raw().to_vec(),
+            public_key_info: certificate.public_key().raw.to_vec(),
+            public_key: certificate.public_key().subject_public_key.data.to_vec(),
+            key_id,
+            is_authority: certificate.is_ca(),
+            not_before: certificate.validity().not_before.timestamp(),
+            not_after: certificate.validity().not_after.timestamp(),
+            names,
+        })
+    }
+
+    /// Whether that key is this certificate's.
+    pub fn is_of(&self, key: &KeyPair) -> bool {
+        self.public_key == key.der_bytes()
+    }
+
+    /// Whether its life has ended.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        now.as_second() > self.not_after
+    }
+
+    /// Whether less than a third of its life is left: time for a new one.
+    pub fn is_old(&self, now: Timestamp) -> bool {
+        let life = self.not_after.saturating_sub(self.not_before);
+        self.not_after.saturating_sub(now.as_second()) < life / 3
+    }
+}
+
+/// Whether one certificate was signed by the key of the other.
+pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
+    let (Ok((_, signed)), Ok((_, authority))) =
+        (X509Certificate::from_der(der), X509Certificate::from_der(authority))
+    else {
+        return false;
+    };
+    signed.issuer().as_raw() == authority.subject().as_raw()
+        && signed.verify_signature(Some(authority.public_key())).is_ok()
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    <[u8; 4]>::try_from(bytes)
+        .map(IpAddr::from)
+        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
+}

@@ -1,0 +1,121 @@
+//! What is signed: servers that clients believe, users with all their groups.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use proptest::prelude::*;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use super::*;
+
+#[test]
+fn the_server_is_whom_its_names_say_and_a_client_keeps_every_group() {
+    let directory = whole();
+    let pki = Pki::open(directory.path(), now()).unwrap();
+    let server = server(&pki, &some_names());
+    let root = pki.root_pem();
+    for name in
+        ["localhost", "127.0.0.1", "::1", "host-1", "kubernetes.default.svc.cluster.local", "10.96.0.1"]
+    {
+        assert!(shake(server.clone(), client(&root, None), name).unwrap().is_anonymous(), "{name}");
+    }
+    for name in ["other", "127.0.0.2", "kubernetes.default.svc.cluster.com"] {
+        assert!(shake(server.clone(), client(&root, None), name).unwrap_err().starts_with("client:"));
+    }
+    let groups = ["a", "b", "system:masters", "ü/é"].map(str::to_owned);
+    let jane = pki.client("jane", &groups, now()).unwrap();
+    let seen = shake(server.clone(), client(&root, Some(&jane)), "localhost").unwrap();
+    assert_eq!(seen, Identity::authenticated("jane", groups));
+    // A client that shows its own certificate alone is known as well.
+    let end = jane.certificates.find("-----END").unwrap() + "-----END CERTIFICATE-----\n".len();
+    let alone = Credentials { certificates: jane.certificates[..end].to_owned(), ..jane };
+    assert_eq!(shake(server, client(&root, Some(&alone)), "localhost").unwrap().user, "jane");
+}
+
+#[test]
+fn clusters_do_not_know_each_other() {
+    let (one, other) = (whole(), whole());
+    let one = Pki::open(one.path(), now()).unwrap();
+    let other = Pki::open(other.path(), now()).unwrap();
+    let server = server(&one, &some_names());
+    let stranger = other.client("jane", &["system:masters".to_owned()], now()).unwrap();
+    let refused = shake(server.clone(), client(&one.root_pem(), Some(&stranger)), "localhost").unwrap_err();
+    assert!(refused.starts_with("server:"), "{refused}");
+    let refused = shake(server, client(&other.root_pem(), None), "localhost").unwrap_err();
+    assert!(refused.starts_with("client:"), "{refused}");
+    assert_ne!(one.root_hash(), other.root_hash());
+}
+
+#[test]
+fn a_server_is_no_client_and_an_expired_client_is_nobody() {
+    let directory = whole();
+    let pki = Pki::open(directory.path(), now()).unwrap();
+    let server = server(&pki, &some_names());
+    let text = fs::read_to_string(directory.path().join("serving.pem")).unwrap();
+    let own = Credentials { certificates: text.clone(), key: text };
+    let expired = pki.client("old", &[], in_days(-400)).unwrap();
+    let early = pki.client("early", &[], in_days(2)).unwrap();
+    for wrong in [own, expired, early] {
+        let seen = shake(server.clone(), client(&pki.root_pem(), Some(&wrong)), "localhost");
+        assert!(seen.as_ref().is_err_and(|refused| refused.starts_with("server:")), "{seen:?}");
+    }
+}
+
+#[test]
+fn everything_stays_as_it_is_until_it_is_old_or_called_otherwise() {
+    let directory = whole();
+    let before = contents(directory.path());
+    let pki = Pki::open(directory.path(), in_days(200)).unwrap();
+    assert!(!pki.serving(&some_names(), in_days(200)).unwrap().is_new);
+    assert_eq!(contents(directory.path()), before);
+    let mut more = some_names();
+    more.add("api.example.com");
+    assert!(pki.serving(&more, now()).unwrap().is_new);
+    assert!(!pki.serving(&more, now()).unwrap().is_new);
+    assert!(pki.serving(&more, in_days(300)).unwrap().is_new, "less than a third of its life is left");
+    assert_eq!(contents(directory.path())[..4], before[..4], "authorities stay");
+}
+
+#[test]
+fn keys_are_the_owners_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a/pki");
+    Pki::open(&path, now()).unwrap().serving(&some_names(), now()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for file in FILES {
+        let expected = if file.ends_with(".crt") { 0o644 } else { 0o600 };
+        assert_eq!(mode(&path.join(file)), expected, "{file}");
+    }
+}
+
+#[test]
+fn reading_makes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = Pki::read(directory.path(), now()).unwrap_err().to_string();
+    assert!(refused.contains("root.crt") && refused.contains("master run"), "{refused}");
+    assert_eq!(contents(directory.path()), []);
+    let directory = whole();
+    let pki = Pki::read(directory.path(), now()).unwrap();
+    assert_eq!(pki.root_hash(), Pki::open(directory.path(), now()).unwrap().root_hash());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Lengths around 127 and 255 bytes are where DER changes its form.
+    #[test]
+    fn whatever_users_and_groups_are_called_reads_back(
+        user in "\\PC{1,300}",
+        groups in prop::collection::hash_set("\\PC{1,140}", 0..12),
+    ) {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let root = super::super::authority::Authority::root("r", key, now()).unwrap();
+        let key = rcgen::KeyPair::generate().unwrap();
+        let groups: Vec<String> = groups.into_iter().collect();
+        let signed =
+            root.sign(&user, &groups, &super::super::authority::Purpose::Client, &key, now()).unwrap();
+        prop_assert_eq!(Identity::of_certificate(&signed), Some(Identity::authenticated(user, groups)));
+        let (rest, _) = X509Certificate::from_der(&signed).unwrap();
+        prop_assert!(rest.is_empty());
+        prop_assert!(super::super::read::is_signed_by(&signed, root.certificate()));
+    }
+}

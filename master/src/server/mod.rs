@@ -1,0 +1,35 @@
+//! The router of the API server: health and version for everybody, and behind a gate whatever API is plugged in.
+
+mod gate;
+mod health;
+
+use std::sync::Arc;
+
+use apiserver::{Status, Version};
+use axum::routing::get;
+use axum::{Json, Router, middleware};
+
+pub use health::Checks;
+
+/// The Kubernetes version whose API is held.
+pub const VERSION: Version =
+    Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
+
+/// Every path of the server; `api` answers what is neither health nor version, and only to those who may.
+pub fn router(api: Router, checks: &Arc<Checks>) -> Router {
+    Router::new()
+        .route("/version", get(|| async { Json(VERSION.document()) }))
+        .merge(health::router(checks))
+        .method_not_allowed_fallback(|| async {
+            Status::method_not_allowed("the server does not allow this method on the requested resource")
+        })
+        .fallback_service(api.layer(middleware::from_fn(gate::pass)))
+}
+
+/// An API that holds nothing yet.
+pub fn no_api() -> Router {
+    Router::new().fallback(|| async { Status::no_such_path() })
+}
+
+#[cfg(test)]
+mod tests;

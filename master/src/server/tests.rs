@@ -1,0 +1,89 @@
+//! Who sees what, and health as a stock server tells it.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::sync::Arc;
+
+use apiserver::Identity;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::routing::get;
+use http::Request;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use super::{Checks, no_api, router};
+
+async fn ask(router: &Router, who: Option<Identity>, method: &str, path: &str) -> (u16, String) {
+    let mut request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    if let Some(who) = who {
+        request.extensions_mut().insert(who);
+    }
+    let response = router.clone().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
+    (code, String::from_utf8(body.to_vec()).unwrap())
+}
+
+fn healthy() -> Router {
+    router(no_api(), &Arc::new(Checks::new()))
+}
+
+#[tokio::test]
+async fn anonymous_sees_health_and_version_only() {
+    let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
+    let jane = Identity::authenticated("jane", ["dev".to_owned()]);
+    let check = async |path: &str, anonymous: u16, known: u16, master: u16| {
+        let router = healthy();
+        assert_eq!(ask(&router, None, "GET", path).await.0, anonymous, "nobody {path}");
+        assert_eq!(ask(&router, Some(Identity::anonymous()), "GET", path).await.0, anonymous, "{path}");
+        assert_eq!(ask(&router, Some(jane.clone()), "GET", path).await.0, known, "jane {path}");
+        assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await.0, master, "admin {path}");
+    };
+    for open in ["/livez", "/readyz?verbose", "/healthz", "/livez/ping", "/version"] {
+        check(open, 200, 200, 200).await;
+    }
+    check("/livez/nothing", 404, 404, 404).await;
+    for closed in ["/", "/api", "/apis/", "/metrics", "/livez/", "/livez/ping/x", "//version", "/version/x"] {
+        check(closed, 403, 403, 404).await;
+    }
+}
+
+#[tokio::test]
+async fn refusals_are_objects_that_clients_read() {
+    let (_, body) = ask(&healthy(), None, "DELETE", "/api/v1/pods?watch=1").await;
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(status["message"], "forbidden: User \"system:anonymous\" cannot delete path \"/api/v1/pods\"");
+    assert_eq!((&status["reason"], &status["kind"]), (&"Forbidden".into(), &"Status".into()));
+    let (code, body) = ask(&healthy(), None, "POST", "/version").await;
+    let status: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((code, &status["reason"]), (405, &"MethodNotAllowed".into()));
+    let (_, body) = ask(&healthy(), None, "GET", "/version").await;
+    let version: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&version["major"], &version["minor"]), (&"1".into(), &"36".into()));
+    assert!(version["gitVersion"].as_str().unwrap().starts_with("v1.36.0+coracle-"));
+}
+
+#[tokio::test]
+async fn a_failed_check_has_a_name_and_no_reason() {
+    let checks = Checks::new().ready("store", || Err("disk is on fire".to_owned()));
+    let router = router(no_api(), &Arc::new(checks));
+    for (path, code, body) in [
+        ("/livez", 200, "ok"),
+        ("/livez?verbose", 200, "[+]ping ok\nlivez check passed\n"),
+        ("/readyz", 500, "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"),
+        ("/readyz?exclude=store&verbose=", 200, "[+]ping ok\n[+]store excluded: ok\nreadyz check passed\n"),
+        ("/readyz/store", 500, "internal server error: check store failed: reason withheld\n"),
+    ] {
+        assert_eq!(ask(&router, None, "GET", path).await, (code, body.to_owned()), "{path}");
+    }
+    assert_eq!(ask(&router, None, "GET", "/livez/store").await.0, 404);
+}
+
+#[tokio::test]
+async fn what_is_plugged_in_answers_masters_alone() {
+    let api = Router::new().route("/api", get(|| async { "the API" }));
+    let router = router(api, &Arc::new(Checks::new()));
+    let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
+    assert_eq!(ask(&router, Some(admin), "GET", "/api").await, (200, "the API".to_owned()));
+    assert_eq!(ask(&router, None, "GET", "/api").await.0, 403);
+}

@@ -1,0 +1,136 @@
+//! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use apiserver::tls::{self, Keys};
+use jiff::Timestamp;
+use rustls::ServerConfig;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::api;
+use crate::data_dir::DataDir;
+use crate::options::Options;
+use crate::pki::{Names, Pki, Serving};
+use crate::server::{self, Checks};
+
+/// How often a running master looks whether its certificate is to be renewed.
+const RENEWAL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Runs a master until it is told to stop.
+///
+/// # Errors
+/// When its directory is taken, its certificates cannot be used, or its port cannot be had.
+pub async fn run(options: Options) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    // Before anything else, so that whoever stops a master that has just begun is heard.
+    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let data_dir = DataDir::at(&options.data_dir);
+    let _lock = data_dir.take()?;
+    let now = Timestamp::now();
+    let pki = data_dir.open_pki(now)?;
+    let advertised = SocketAddr::new(advertised(&options), options.address.port());
+    let names = names(&options, advertised.ip());
+    let serving = pki.serving(&names, now)?;
+    let (swap, config) = watch::channel(configured(&pki, serving)?);
+    data_dir.advertise(advertised)?;
+    let admins_address = match options.advertise_address {
+        Some(_) => advertised,
+        None => SocketAddr::new(own_address(options.address.ip()), options.address.port()),
+    };
+    data_dir.admit_admin(&pki, admins_address, now)?;
+    let bind = || format!("cannot listen on {}; see --bind-address and --secure-port", options.address);
+    let listener = TcpListener::bind(options.address).await.with_context(bind)?;
+
+    let (stop, stopped) = watch::channel(false);
+    let stopping = stopped.clone();
+    let checks = Checks::new().ready("shutdown", move || {
+        if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
+    });
+    let api = api::open(&options.data_dir).await?;
+    let router = server::router(api.router(), &Arc::new(checks));
+    tokio::spawn(renew(pki, names, swap));
+    tokio::spawn(until_told(terminate, interrupt, stop));
+    let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
+    tls::serve(listener, router, config, stopped).await;
+    Ok(())
+}
+
+fn configured(pki: &Pki, serving: Serving) -> Result<Arc<ServerConfig>, tls::Error> {
+    let client_authorities = pki.client_authorities();
+    tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
+}
+
+/// Renews the serving certificate in time; connections that are open notice nothing.
+async fn renew(pki: Pki, names: Names, swap: watch::Sender<Arc<ServerConfig>>) {
+    let (pki, names) = (Arc::new(pki), Arc::new(names));
+    loop {
+        tokio::time::sleep(RENEWAL_INTERVAL).await;
+        let (own, names) = (pki.clone(), names.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let serving = own.serving(&names, Timestamp::now())?;
+            let is_new = serving.is_new;
+            Ok::<_, anyhow::Error>(is_new.then(|| configured(&own, serving)).transpose()?)
+        });
+        match looked.await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(config))) => {
+                swap.send_replace(config);
+                tracing::info!("the serving certificate was renewed");
+            }
+            Ok(Err(error)) => {
+                tracing::error!(error = %format!("{error:#}"), "cannot renew the serving certificate")
+            }
+            Err(error) => tracing::error!(%error, "cannot renew the serving certificate"),
+        }
+    }
+}
+
+/// What nodes are told: the flag, else the address served on, else the one that packets to other machines leave from.
+fn advertised(options: &Options) -> IpAddr {
+    let bind = options.address.ip();
+    match options.advertise_address {
+        Some(address) => address,
+        None if !bind.is_unspecified() => bind,
+        None => outward(bind).unwrap_or_else(|| own_address(bind)),
+    }
+}
+
+/// The address of this machine towards others. Nothing is sent: connecting a datagram socket only chooses a route.
+fn outward(bind: IpAddr) -> Option<IpAddr> {
+    // Addresses of documentation, which belong to nobody and lie behind the default route.
+    let away = if bind.is_ipv4() { "192.0.2.1:9" } else { "[2001:db8::1]:9" };
+    let socket = UdpSocket::bind((bind, 0)).ok()?;
+    socket.connect(away).ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_unspecified()).then_some(address)
+}
+
+/// Where this machine itself reaches the server.
+fn own_address(bind: IpAddr) -> IpAddr {
+    if bind.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bind }
+}
+
+fn names(options: &Options, advertised: IpAddr) -> Names {
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut names = Names::of_master(&host_name, &options.cluster_domain, &options.service_addresses);
+    names.addresses.insert(advertised);
+    names.addresses.insert(own_address(options.address.ip()));
+    for name in &options.tls_san {
+        names.add(name);
+    }
+    names
+}
+
+/// Waits for one of these signals.
+async fn until_told(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+    tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    tracing::info!("stopping");
+    stop.send_replace(true);
+}

@@ -1,0 +1,196 @@
+//! One master of its own: a folder, a port, and clients that trust nobody else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use ::master::kubeconfig::Kubeconfig;
+use rustix::process::Signal;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::{DEADLINE, Output, Port, binary, free_port, wait_until};
+
+/// A master under test. When it goes, its process and files go.
+#[derive(Debug)]
+pub struct Master {
+    /// Its API.
+    pub port: Port,
+    folder: TempDir,
+    flags: Vec<String>,
+    process: Option<Process>,
+}
+
+impl Master {
+    /// A master with an empty directory that is not started yet.
+    pub fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
+        Self { port: free_port(), folder, flags: Vec::new(), process: None }
+    }
+
+    /// A master that is ready.
+    pub async fn running() -> Self {
+        let mut master = Self::new();
+        master.start().await;
+        master
+    }
+
+    /// Its flags from the next start on.
+    pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
+        self.flags = flags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Its directory.
+    pub fn data_dir(&self) -> PathBuf {
+        self.folder.path().join("master")
+    }
+
+    /// A file of its directory, as text.
+    pub fn file(&self, name: &str) -> String {
+        let path = self.data_dir().join(name);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Starts it and waits until it is ready.
+    pub async fn start(&mut self) {
+        self.launch();
+        let look = async || match self.admin().and_then(|admin| client(&admin)) {
+            Ok(client) => self.ask(&client, "/readyz").await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        let ready = wait_until(DEADLINE, look).await;
+        ready.unwrap_or_else(|seen| panic!("the master is not ready: {seen}\n{}", self.log()));
+    }
+
+    /// Starts it and waits for nothing.
+    pub fn launch(&mut self) {
+        assert!(self.process.is_none(), "this master already runs");
+        let mut command = Command::new(binary("master"));
+        command.arg("--data-dir").arg(self.data_dir()).args(["--secure-port", &self.port.to_string()]);
+        command.args(&self.flags);
+        self.process = Some(Process::start(&mut command, &self.log_path()));
+    }
+
+    /// Ends it with that signal and says how it ended.
+    pub async fn stop(&mut self, signal: Signal) -> ExitStatus {
+        self.process.as_ref().expect("the master runs").signal(signal);
+        self.ended().await
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let mut process = self.process.take().expect("the master runs");
+        let look = async || process.ended().ok_or_else(|| "it still runs".to_owned());
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.log()))
+    }
+
+    /// Kills it (`SIGKILL`).
+    pub fn kill(&mut self) {
+        self.process.take().expect("the master runs").kill();
+    }
+
+    /// What it wrote to its log.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("master.log")
+    }
+
+    /// What `admin.kubeconfig` says.
+    ///
+    /// # Errors
+    /// When it is not there yet.
+    pub fn admin(&self) -> Result<Kubeconfig, String> {
+        let path = self.data_dir().join("admin.kubeconfig");
+        let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+        Kubeconfig::read(&text).ok_or_else(|| format!("no kubeconfig: {text}"))
+    }
+
+    /// Asks for a path; the answer is its code and body.
+    ///
+    /// # Errors
+    /// When there is no connection.
+    pub async fn ask(&self, client: &reqwest::Client, path: &str) -> Result<(u16, String), String> {
+        let url = format!("https://127.0.0.1:{}{path}", self.port);
+        let response = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
+        let code = response.status().as_u16();
+        Ok((code, response.text().await.map_err(|error| format!("{error:?}"))?))
+    }
+
+    /// Asks as the administrator.
+    pub async fn ask_as_admin(&self, path: &str) -> (u16, String) {
+        self.ask(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
+    }
+
+    /// Runs a verb of the `master` command on its directory.
+    pub async fn verb(&self, arguments: &[&str]) -> Output {
+        let mut command = tokio::process::Command::new(binary("master"));
+        command.arg("--data-dir").arg(self.data_dir()).args(arguments);
+        self.output(command).await
+    }
+
+    /// Runs the machine's own kubectl with that kubeconfig, and a home of its own; `None` where there is none.
+    pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Option<Output> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program =
+            std::env::split_paths(&path).map(|folder| folder.join("kubectl")).find(|p| p.exists())?;
+        let mut command = tokio::process::Command::new(program);
+        command.env("HOME", self.folder.path()).arg("--kubeconfig").arg(kubeconfig).args(arguments);
+        Some(self.output(command).await)
+    }
+
+    async fn output(&self, mut command: tokio::process::Command) -> Output {
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let run = tokio::time::timeout(DEADLINE, command.output()).await;
+        let output = run.unwrap_or_else(|_| panic!("{command:?} did not end\n{}", self.log())).unwrap();
+        Output {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Default for Master {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A client with the authority and the certificate of a kubeconfig.
+fn client(kubeconfig: &Kubeconfig) -> Result<reqwest::Client, String> {
+    trusting(&kubeconfig.authority, Some((&kubeconfig.credentials.certificates, &kubeconfig.credentials.key)))
+}
+
+/// A client that trusts one authority and shows a certificate where it has one, all PEM.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::Client, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let mut roots = rustls::RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(authority.as_bytes()) {
+        roots.add(root.map_err(|error| text(&error))?).map_err(|error| text(&error))?;
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| text(&error))?
+        .with_root_certificates(roots);
+    let config = match own {
+        None => builder.with_no_client_auth(),
+        Some((certificates, key)) => {
+            let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect();
+            let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| text(&error))?;
+            let chain = chain.map_err(|error| text(&error))?;
+            builder.with_client_auth_cert(chain, key).map_err(|error| text(&error))?
+        }
+    };
+    reqwest::Client::builder().tls_backend_preconfigured(config).build().map_err(|error| text(&error))
+}

@@ -1,0 +1,187 @@
+//! The master comes up: by itself on a fresh directory, again on an old one, after a kill, and never over what is broken.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use master::kubeconfig::Kubeconfig;
+use rustix::process::Signal;
+use tests::{Chance, DEADLINE, Master, moment, trusting};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn a_fresh_directory_becomes_a_server_that_its_administrator_can_use() {
+    let master = Master::running().await;
+    let mode = fs::metadata(master.data_dir().join("admin.kubeconfig")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(master.ask_as_admin("/readyz").await, (200, "ok".to_owned()));
+    assert_eq!(master.ask_as_admin("/livez/ping").await, (200, "ok".to_owned()));
+    let (_, version) = master.ask_as_admin("/version").await;
+    assert!(version.contains(r#""gitVersion":"v1.36.0+coracle-"#), "{version}");
+    let (code, status) = master.ask_as_admin("/api/v1/pods").await;
+    assert!(code == 404 && status.contains(r#""kind":"Status""#), "{code} {status}");
+    let nobody = trusting(&master.admin().unwrap().authority, None).unwrap();
+    assert_eq!(master.ask(&nobody, "/readyz").await.unwrap().0, 200);
+    let (code, status) = master.ask(&nobody, "/api/v1/pods").await.unwrap();
+    assert!(code == 403 && status.contains("system:anonymous"), "{code} {status}");
+}
+
+#[tokio::test]
+async fn kubectl_works_with_what_the_master_wrote() {
+    let master = Master::running().await;
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let Some(version) = master.kubectl(&admin, &["version"]).await else {
+        eprintln!("there is no kubectl on this machine's PATH: nothing to see");
+        return;
+    };
+    assert!(version.code == 0 && version.stdout.contains("v1.36.0+coracle-"), "{version:?}");
+    let ready = master.kubectl(&admin, &["get", "--raw", "/readyz?verbose"]).await.unwrap();
+    assert!(
+        ready.stdout.contains("[+]ping ok\n") && ready.stdout.contains("readyz check passed"),
+        "{ready:?}"
+    );
+    let refused = master.kubectl(&admin, &["get", "--raw", "/nowhere"]).await.unwrap();
+    assert!(refused.code != 0 && refused.stderr.contains("NotFound"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_restart_keeps_everything_and_a_new_name_only_the_authority() {
+    let mut master = Master::running().await;
+    let files = ["pki/root.crt", "pki/intermediate.crt", "pki/serving.pem", "admin.kubeconfig"];
+    let read = |master: &Master| files.map(|file| master.file(file));
+    let before = read(&master);
+    for signal in [Signal::TERM, Signal::INT] {
+        let status = master.stop(signal).await;
+        assert!(status.success(), "{status}\n{}", master.log());
+        master.start().await;
+    }
+    assert_eq!(read(&master), before);
+    let old = master.admin().unwrap();
+    master.stop(Signal::TERM).await;
+    let mut master = master.with_flags(["--tls-san", "api.example.com", "--advertise-address", "127.0.0.3"]);
+    master.start().await;
+    let after = read(&master);
+    assert_eq!(after[..2], before[..2]);
+    assert_ne!(after[2], before[2], "the serving certificate has another name");
+    assert_eq!(master.admin().unwrap().server, format!("https://127.0.0.3:{}", master.port));
+    // Whoever has the kubeconfig of before is still let in.
+    let own = (old.credentials.certificates.as_str(), old.credentials.key.as_str());
+    let client = trusting(&old.authority, Some(own)).unwrap();
+    assert_eq!(master.ask(&client, "/api").await.unwrap().0, 404);
+}
+
+#[tokio::test]
+async fn killed_at_any_moment_of_its_first_start_the_next_one_succeeds() {
+    let mut chance = Chance::new(Chance::seed());
+    for _ in 0..20 {
+        let mut master = Master::new();
+        master.launch();
+        moment(chance.moment(Duration::from_millis(60))).await;
+        master.kill();
+        let root = fs::read_to_string(master.data_dir().join("pki/root.crt"));
+        master.start().await;
+        if let Ok(root) = root {
+            assert_eq!(master.file("pki/root.crt"), root, "the authority of before the kill stays");
+        }
+        assert_eq!(master.ask_as_admin("/api").await.0, 404);
+    }
+}
+
+#[tokio::test]
+async fn strangers_and_old_protocols_are_refused() {
+    let (master, other) = (Master::running().await, Master::running().await);
+    let stranger = other.admin().unwrap();
+    let own = (stranger.credentials.certificates.as_str(), stranger.credentials.key.as_str());
+    let authority = master.admin().unwrap().authority;
+    let misled = trusting(&stranger.authority, None).unwrap();
+    let refused = master.ask(&misled, "/readyz").await.unwrap_err();
+    assert!(refused.contains("UnknownIssuer"), "a client refuses another cluster's server: {refused}");
+    let intruder = trusting(&authority, Some(own)).unwrap();
+    let refused = master.ask(&intruder, "/readyz").await;
+    assert!(refused.is_err(), "the server refuses another cluster's administrator: {refused:?}");
+
+    let plain = send(&master, b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    assert!(!plain.starts_with(b"HTTP"), "{plain:?}");
+    let old = send(&master, &hello_of_tls_1_1()).await;
+    // An alert (21), fatal (2): protocol version (70).
+    assert_eq!((old.first(), old.get(5..7)), (Some(&21), Some(&[2, 70][..])), "{old:?}");
+}
+
+/// Everything the server answers to these bytes until it closes.
+async fn send(master: &Master, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(("127.0.0.1", master.port.number)).await.unwrap();
+    stream.write_all(bytes).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
+    answer
+}
+
+/// The hello of a client that knows nothing newer.
+fn hello_of_tls_1_1() -> Vec<u8> {
+    let version = [3, 2];
+    let suites = [0, 4, 0xc0, 0x09, 0xc0, 0x13];
+    // P-256, and ECDSA with SHA-256: nothing but the version is wrong.
+    let extensions = [0, 16, 0, 10, 0, 4, 0, 2, 0, 23, 0, 13, 0, 4, 0, 2, 4, 3];
+    let body = [&version, [7; 32].as_slice(), &[0], &suites, &[1, 0], &extensions].concat();
+    let length = u8::try_from(body.len()).unwrap();
+    [&[22, 3, 1, 0, length + 4, 1, 0, 0, length], body.as_slice()].concat()
+}
+
+#[tokio::test]
+async fn people_and_nodes_are_given_what_they_need_from_the_files_alone() {
+    let mut master = Master::new();
+    for verb in [&["join-string"][..], &["kubeconfig", "--user", "jane"]] {
+        let early = master.verb(verb).await;
+        assert!(early.code == 1 && early.stderr.contains("master run"), "{early:?}");
+    }
+    assert!(!master.data_dir().exists(), "a verb that only reads makes nothing");
+    master.start().await;
+    let kubeconfig =
+        master.verb(&["kubeconfig", "--user", "jane", "--group", "dev", "--group", "system:masters"]).await;
+    let jane = Kubeconfig::read(&kubeconfig.stdout).unwrap();
+    let own = (jane.credentials.certificates.as_str(), jane.credentials.key.as_str());
+    let client = trusting(&jane.authority, Some(own)).unwrap();
+    assert_eq!(master.ask(&client, "/api").await.unwrap().0, 404, "the last of her groups counts");
+    let kubeconfig = master.verb(&["kubeconfig", "--user", "joe", "--group", "dev"]).await;
+    let joe = Kubeconfig::read(&kubeconfig.stdout).unwrap();
+    let own = (joe.credentials.certificates.as_str(), joe.credentials.key.as_str());
+    let client = trusting(&joe.authority, Some(own)).unwrap();
+    let (code, status) = master.ask(&client, "/api").await.unwrap();
+    assert!(code == 403 && status.contains(r#"User \"joe\""#), "{code} {status}");
+
+    let join = master.verb(&["join-string"]).await.stdout;
+    let (server, hash) = join.trim_end().split_once("#sha256:").unwrap();
+    assert_eq!(server, joe.server, "nodes and people are told the same");
+    assert!(hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()), "{join}");
+    master.kill();
+    assert_eq!(master.verb(&["join-string"]).await.stdout, join);
+}
+
+#[tokio::test]
+async fn what_cannot_be_used_is_told_and_left_alone() {
+    let mut master = Master::running().await;
+    let mut second = Master::new().with_flags(["--data-dir", master.data_dir().to_str().unwrap()]);
+    second.launch();
+    // clap takes a flag once: the second directory is a mistake of its own.
+    assert_eq!(second.ended().await.code(), Some(2));
+    let taken = master.verb(&["run", "--secure-port", "1"]).await;
+    assert!(taken.code == 1 && taken.stderr.contains("another master runs"), "{taken:?}");
+    master.stop(Signal::TERM).await;
+
+    let key = master.data_dir().join("pki/intermediate.key");
+    let whole = master.file("pki/intermediate.key");
+    fs::write(&key, &whole[..40]).unwrap();
+    let refused = master.verb(&["run"]).await;
+    assert!(refused.code == 1 && refused.stderr.contains("intermediate.key"), "{refused:?}");
+    assert_eq!(fs::read_to_string(&key).unwrap(), whole[..40]);
+    fs::write(&key, whole).unwrap();
+    master.start().await;
+
+    let wrong =
+        master.verb(&["--secure-port", "x", "--storage", "paper", "--nonsense", "--tls-san", "a b"]).await;
+    assert_eq!((wrong.code, wrong.stderr.lines().count()), (2, 4), "{wrong:?}");
+    assert!(wrong.stderr.lines().all(|line| line.starts_with("master: ")), "{wrong:?}");
+}
