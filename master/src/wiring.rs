@@ -134,3 +134,6 @@ async fn until_told(mut terminate: Signal, mut interrupt: Signal, stop: watch::S
     tracing::info!("stopping");
     stop.send_replace(true);
 }
+
+#[cfg(test)]
+mod tests;

@@ -214,6 +214,19 @@ async fn those_who_do_not_shake_hands_hold_up_nobody() {
     tokio::time::timeout(DEADLINE, bed.who(authority.client(None, b"h2"))).await.unwrap().unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_is_silent_is_sent_away() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    let mut answer = Vec::new();
+    // Neither a handshake, nor a request after it.
+    let mut stream = TcpStream::connect(bed.address).await.unwrap();
+    assert_eq!(stream.read_to_end(&mut answer).await.unwrap(), 0);
+    let mut stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+    stream.write_all(b"GET / HT").await.unwrap();
+    let _ = tokio::time::timeout(3 * DEADLINE, stream.read_to_end(&mut answer)).await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_no_tls_is_closed() {
     let bed = Bed::new(&Authority::new()).await;
