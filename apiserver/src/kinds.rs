@@ -145,7 +145,7 @@ pub const KINDS: &[Resource] = &[
     cluster(row(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", "runtimeclass", &[])),
     cluster(row(STORAGE, "StorageClass", "storageclasses", "storageclass", &["sc"])),
     cluster(row(STORAGE, "CSIDriver", "csidrivers", "csidriver", &[])),
-    cluster(row(STORAGE, "CSINode", "csinodes", "csinode", &[])),
+    cluster(with_status(row(STORAGE, "CSINode", "csinodes", "csinode", &[]))),
     row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity", &[]),
     cluster(with_status(row(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment", &[]))),
     with_status(row(

@@ -31,6 +31,18 @@ pub fn binary(name: &str) -> PathBuf {
     path
 }
 
+/// A program of a Debian package: on the PATH, or unpacked by `hack/setup.sh test`.
+pub fn installed(package: &str, program: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let unpacked = top.join("target/setup").join(package).join("usr/bin").join(program);
+    env::split_paths(&path)
+        .map(|folder| folder.join(program))
+        .chain([unpacked])
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("{program} is missing: run hack/setup.sh test"))
+}
+
 /// A source file that was changed after that moment.
 fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().find_map(|entry| {

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::{DEADLINE, Output, Port, binary, free_port, wait_until};
+use crate::{DEADLINE, Output, Port, binary, free_port, installed, wait_until};
 
 /// A master under test. When it goes, its process and files go.
 #[derive(Debug)]
@@ -135,14 +135,11 @@ impl Master {
         self.output(command).await
     }
 
-    /// Runs the machine's own kubectl with that kubeconfig, and a home of its own; `None` where there is none.
-    pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Option<Output> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let program =
-            std::env::split_paths(&path).map(|folder| folder.join("kubectl")).find(|p| p.exists())?;
-        let mut command = tokio::process::Command::new(program);
+    /// Runs a real kubectl with that kubeconfig, and a home of its own.
+    pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
+        let mut command = tokio::process::Command::new(installed("kubernetes-client", "kubectl"));
         command.env("HOME", self.folder.path()).arg("--kubeconfig").arg(kubeconfig).args(arguments);
-        Some(self.output(command).await)
+        self.output(command).await
     }
 
     async fn output(&self, mut command: tokio::process::Command) -> Output {

@@ -1,7 +1,6 @@
 //! A container registry of a test's own: Debian's docker-registry on a free port, with a password or without.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
@@ -13,7 +12,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 
 use crate::process::Process;
-use crate::{DEADLINE, Engine, IMAGE, Port, free_port, wait_until};
+use crate::{DEADLINE, Engine, IMAGE, Port, free_port, installed, wait_until};
 
 /// The one user of a registry with a password.
 pub const USER: &str = "alice";
@@ -71,7 +70,7 @@ impl Registry {
             self.port
         );
         fs::write(folder.join("config.yml"), config).unwrap();
-        let mut command = Command::new(program());
+        let mut command = Command::new(installed("docker-registry", "docker-registry"));
         command.arg("serve").arg(folder.join("config.yml"));
         let log = folder.join("registry.log");
         self.process = Some(Process::start(&mut command, &log));
@@ -137,14 +136,4 @@ async fn forget(engine: &Engine, name: &str) {
     let options = RemoveImageOptionsBuilder::new().force(true).build();
     // It may not be there, which is what was wanted.
     let _ = engine.docker().remove_image(name, Some(options), None).await;
-}
-
-/// The program: installed, or unpacked by `hack/setup.sh test`.
-fn program() -> PathBuf {
-    let unpacked = "target/setup/docker-registry/usr/bin/docker-registry";
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    ["/usr/bin/docker-registry".into(), top.join(unpacked)]
-        .into_iter()
-        .find(|path| path.exists())
-        .expect("docker-registry is missing: run hack/setup.sh test")
 }

@@ -104,16 +104,16 @@ impl Node for TableNode {
                 field::Patch::MergeBy(key) | field::Patch::MergeRetainKeysBy(key) => Patch::MergeBy(key),
                 field::Patch::MergeValues => Patch::Merge,
             },
-            default: default(of.name, field.name),
+            default: field.default.map(default),
         })
     }
 }
 
-/// What the key of a list is when it is not given: the protocol of a port, `+default="TCP"` in the API's types.
-fn default(of: &str, field: &str) -> Option<&'static Value> {
-    static TCP: LazyLock<Value> = LazyLock::new(|| "TCP".into());
-    let is_port = matches!(of, "core.v1.ContainerPort" | "core.v1.ServicePort");
-    (is_port && field == "protocol").then(|| &*TCP)
+/// A default of the table as a value; there are few.
+fn default(text: &'static str) -> &'static Value {
+    static DEFAULTS: LazyLock<Mutex<HashMap<&'static str, &'static Value>>> = LazyLock::new(Mutex::default);
+    let mut defaults = DEFAULTS.lock().unwrap_or_else(PoisonError::into_inner);
+    defaults.entry(text).or_insert_with(|| Box::leak(Box::new(text.into())))
 }
 
 #[cfg(test)]

@@ -83,7 +83,8 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "data_dir", may: &["pki", "kubeconfig"], never: &["tokio", "async ", ".await", "::now()"] },
     Room { name: "server", may: &[], never: ENGINE },
     Room { name: "cli", may: &["options", "pki", "data_dir", "wiring"], never: ENGINE },
-    Room { name: "wiring", may: &["options", "pki", "data_dir", "server"], never: ENGINE },
+    Room { name: "api", may: &["server"], never: ENGINE },
+    Room { name: "wiring", may: &["api", "options", "pki", "data_dir", "server"], never: ENGINE },
 ];
 
 #[test]

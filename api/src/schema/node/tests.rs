@@ -51,3 +51,10 @@ fn lists_say_how_their_elements_are_told_apart() {
     assert_eq!(list(pod, &["spec", "containers", "command"]), "atomic");
     assert_eq!(list(pod, &["metadata", "finalizers"]), "set");
 }
+
+#[test]
+fn a_port_that_names_no_protocol_is_a_tcp_port() {
+    let ports = shape("v1", "Service").at("spec").shape.at("ports").shape;
+    let Form::List { elements, .. } = ports.form() else { panic!("no list") };
+    assert_eq!(elements.at("protocol").default, Some(&json!("TCP")));
+}

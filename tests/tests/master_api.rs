@@ -1,0 +1,58 @@
+//! Objects on a master, as kubectl and its administrator meet them: made, changed, watched, gone, and there after a kill.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use rustix::process::Signal;
+use tests::Master;
+
+/// What kubectl prints when it succeeds.
+async fn kubectl(master: &Master, arguments: &[&str]) -> String {
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let output = master.kubectl(&admin, arguments).await;
+    assert!(output.code == 0, "kubectl {}: {output:?}\n{}", arguments.join(" "), master.log());
+    output.stdout
+}
+
+#[tokio::test]
+async fn kubectl_makes_shows_changes_and_removes() {
+    let master = Master::running().await;
+    let namespaces = kubectl(&master, &["get", "namespaces", "-o", "name"]).await;
+    assert!(
+        namespaces.contains("namespace/default") && namespaces.contains("namespace/kube-system"),
+        "{namespaces}"
+    );
+    kubectl(&master, &["create", "configmap", "a", "--from-literal=k=v"]).await;
+    let table = kubectl(&master, &["get", "configmaps"]).await;
+    assert!(table.starts_with("NAME") && table.contains("a      1"), "{table}");
+    kubectl(&master, &["label", "configmap", "a", "tier=one"]).await;
+    assert_eq!(
+        kubectl(&master, &["get", "configmap", "-l", "tier=one", "-o", "name"]).await,
+        "configmap/a\n"
+    );
+    kubectl(&master, &["patch", "configmap", "a", "-p", "{\"data\":{\"k\":\"w\"}}"]).await;
+    assert_eq!(kubectl(&master, &["get", "configmap", "a", "-o", "jsonpath={.data.k}"]).await, "w");
+    kubectl(&master, &["create", "namespace", "shop"]).await;
+    kubectl(&master, &["create", "-n", "shop", "secret", "generic", "s", "--from-literal=p=q"]).await;
+    assert!(kubectl(&master, &["get", "secrets", "-A"]).await.contains("shop"));
+    kubectl(&master, &["delete", "configmap", "a"]).await;
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let gone = master.kubectl(&admin, &["get", "configmap", "a"]).await;
+    assert!(gone.stderr.contains("NotFound"), "{gone:?}");
+}
+
+#[tokio::test]
+async fn what_was_answered_is_there_after_a_kill() {
+    let mut master = Master::running().await;
+    for name in ["a", "b"] {
+        kubectl(&master, &["create", "configmap", name, "--from-literal=k=v"]).await;
+    }
+    let version = "jsonpath={.metadata.uid} {.metadata.resourceVersion}";
+    let before = kubectl(&master, &["get", "configmap", "a", "-o", version]).await;
+    master.kill();
+    master.start().await;
+    assert_eq!(kubectl(&master, &["get", "configmap", "a", "-o", version]).await, before);
+    kubectl(&master, &["delete", "configmap", "b"]).await;
+    assert!(master.stop(Signal::TERM).await.success());
+    master.start().await;
+    assert_eq!(kubectl(&master, &["get", "configmaps", "-o", "name"]).await, "configmap/a\n");
+}
