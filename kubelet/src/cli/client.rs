@@ -42,7 +42,7 @@ pub enum Error {
         message: String,
     },
     /// The connection broke.
-    #[error("the kubelet did not answer: {0}")]
+    #[error("the kubelet did not answer: {0}; is it still running?")]
     Broken(String),
 }
 

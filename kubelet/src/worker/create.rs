@@ -51,7 +51,7 @@ pub(super) async fn start_sandbox(job: &Job, id: &str) -> Result<(), Fault> {
     match result {
         Ok(started) => {
             for without in &started.without {
-                tracing::warn!(pod = %job.uid, %without, "the engine refused a part of a sandbox");
+                tracing::debug!(pod = %job.uid, %without, "the engine refused a part of a sandbox");
             }
             settle(job, id, started.seen);
             Ok(())

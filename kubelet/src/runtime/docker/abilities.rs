@@ -99,7 +99,13 @@ impl Abilities {
         };
         match outcome {
             Err(Error::Refused { message, .. }) => match refused_part(&message, body.host_config.as_ref()) {
-                Some(part) => self.learn(part),
+                Some(part) => {
+                    tracing::warn!(
+                        message,
+                        "the engine refuses a part of every sandbox; they run without it"
+                    );
+                    self.learn(part);
+                }
                 // An engine that minds something else about it (it may remap users, who then cannot have the host's
                 // network) has told nothing of scores: containers find out for themselves.
                 None => tracing::debug!(

@@ -118,6 +118,11 @@ impl Scanner {
                 }
                 scan.sights.directory.is_none().then(|| self.absence()).flatten()
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(Problem {
+                what: "the directory is gone".to_owned(),
+                remedy: "put it back; to end its pods, empty it".to_owned(),
+                ..problem()
+            }),
             Err(error) => Some(entry::unreadable(&error)),
         };
         let snapshot = self.snapshot(trouble);
@@ -144,13 +149,13 @@ impl Scanner {
     fn list(&mut self, sights: &mut Sights) -> io::Result<Vec<Listed>> {
         let way = links::follow(&self.path)?;
         sights.places = way.places;
-        let Some(end) = way.end else { return Ok(Vec::new()) };
+        let Some(end) = way.end else { return self.nothing() };
         let entries = match fs::read_dir(&end) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
                 return Ok(vec![Listed { path: self.path.clone(), real: end }]);
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.nothing(),
             Err(error) => return Err(error),
         };
         let mut manifests = Vec::new();
@@ -176,6 +181,13 @@ impl Scanner {
         self.tell_ignored(others);
         manifests.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(manifests)
+    }
+
+    /// Nothing is there. A file that is gone takes its pods along; a directory that is gone may be a disk that is not
+    /// mounted, and nothing is ended on doubt.
+    fn nothing(&self) -> io::Result<Vec<Listed>> {
+        let was_directory = self.files.keys().any(|path| *path != self.path);
+        if was_directory { Err(io::ErrorKind::NotFound.into()) } else { Ok(Vec::new()) }
     }
 
     /// Names in the log, once, what is not read.
