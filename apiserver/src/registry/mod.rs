@@ -7,6 +7,7 @@ mod key;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use serde_json::{Map, Value};
 
 use crate::resource::Resource;
 use crate::storage::{self, Batch, Change, Expected, Outcome, Revision, Store, Transaction};
-use crate::store::{Draft, Memory, Object};
+use crate::store::{Draft, Memory, Object, Scope};
 
 /// Entries read at once when the cache is filled.
 const PAGE: usize = 1000;
@@ -175,11 +176,57 @@ impl Follower {
     /// Follows for as long as there is a registry.
     async fn run(mut self, registry: std::sync::Weak<Registry>) {
         while registry.strong_count() > 0 {
-            if let Err(error) = self.follow().await {
+            let ended = match self.follow().await {
+                Err(storage::Error::Compacted { .. }) => {
+                    tracing::warn!(
+                        "the log of the store has moved past what was read of it; reading all of it anew"
+                    );
+                    self.catch_up().await
+                }
+                ended => ended,
+            };
+            if let Err(error) = ended {
                 tracing::error!(%error, "the store cannot be followed; reads and watches stand still until it can");
             }
             tokio::time::sleep(FOLLOW_AGAIN).await;
         }
+    }
+
+    /// Reads everything, and notes what differs in the order in which it was written. What came and went meanwhile
+    /// nobody hears of, nor of more than the last write of an object.
+    async fn catch_up(&mut self) -> Result<(), storage::Error> {
+        let mut page = self.store.range(key::PREFIX, None, PAGE).await?;
+        let revision = page.revision;
+        let mut here = BTreeSet::new();
+        let mut written = Vec::new();
+        loop {
+            for entry in &page.entries {
+                here.insert(entry.key.clone());
+                if entry.modified > self.revision {
+                    written.push(entry.clone());
+                }
+            }
+            let Some(last) = page.entries.last().filter(|_| page.more) else { break };
+            page = self.store.range(key::PREFIX, Some(&last.key), PAGE).await?;
+        }
+        written.sort_by_key(|entry| entry.modified);
+        // Pages are pictures of different moments: what a later one shows beyond the first comes again as an event.
+        for entry in written.iter().filter(|entry| entry.modified <= revision) {
+            if let Some((resource, draft)) = read(self.resources, &entry.key, &entry.value) {
+                self.cache.follow_put(&resource, &draft, entry.modified);
+            }
+        }
+        for resource in self.resources {
+            let name = resource.qualified().to_string();
+            for object in self.cache.list(&name, &Scope::All).objects {
+                if !here.contains(key::of(resource, object.namespace(), object.name()).as_str()) {
+                    self.cache.follow_delete(&name, object.namespace(), object.name(), revision);
+                }
+            }
+        }
+        self.revision = revision;
+        self.cache.follow_up_to(revision);
+        Ok(())
     }
 
     async fn follow(&mut self) -> Result<(), storage::Error> {

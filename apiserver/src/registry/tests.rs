@@ -4,7 +4,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::store::Scope;
 
 const POD: Resource = Resource {
     group: "",
@@ -91,4 +90,38 @@ async fn watchers_see_every_write_once_and_in_order() {
     sorted.sort_unstable();
     sorted.dedup();
     assert_eq!(revisions, sorted);
+}
+
+#[tokio::test]
+async fn a_log_that_moved_on_is_caught_up_with() {
+    let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+    let registry = open(&store).await;
+    let kept = registry.create(&POD, &pod("kept", "Pending")).await.unwrap();
+    let gone = registry.create(&POD, &pod("gone", "Pending")).await.unwrap();
+    let mut follower = Follower {
+        store: store.clone(),
+        cache: Memory::new(1),
+        resources: RESOURCES,
+        revision: gone.revision(),
+    };
+    for (object, revision) in [("kept", kept.revision()), ("gone", gone.revision())] {
+        follower.cache.load("pods", &Draft::new(&pod(object, "Pending"), POD.fields), revision);
+    }
+    follower.cache.follow_up_to(gone.revision());
+    let mut watcher = follower.cache.watch("pods", Scope::All, gone.revision()).unwrap();
+
+    registry.replace(&POD, &kept, &pod("kept", "Running")).await.unwrap();
+    registry.create(&POD, &pod("new", "Pending")).await.unwrap();
+    registry.delete(&POD, &gone).await.unwrap();
+    store.compact(registry.cache().revision()).await.unwrap();
+    assert!(matches!(follower.follow().await, Err(storage::Error::Compacted { .. })));
+    follower.catch_up().await.unwrap();
+
+    let names: Vec<String> =
+        follower.cache.list("pods", &Scope::All).objects.iter().map(|o| o.name().to_owned()).collect();
+    assert_eq!(names, ["kept", "new"]);
+    assert_eq!(follower.cache.revision(), registry.cache().revision());
+    let seen = watcher.next().await.unwrap();
+    let seen: Vec<&str> = seen.iter().map(|change| change.object.name()).collect();
+    assert_eq!(seen, ["kept", "new", "gone"]);
 }
