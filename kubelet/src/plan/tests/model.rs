@@ -87,6 +87,14 @@ impl World {
         (self.history, self.ending) = self.saved.clone();
     }
 
+    /// As a worker does before it acts: what the next kubelet cannot find out by itself is written down at once.
+    pub fn save_decisions(&mut self) {
+        let decided = |history: &History| (history.terminal.clone(), history.revived_at);
+        if self.ending.is_none() && decided(&self.history) != decided(&self.saved.0) {
+            self.save();
+        }
+    }
+
     /// The kubelet writes down what it knows.
     pub fn save(&mut self) {
         let mut history = self.history.clone();

@@ -279,6 +279,7 @@ impl Run {
         if plan.initialized_in.is_some() {
             self.world.history.initialized_in.clone_from(&plan.initialized_in);
         }
+        self.world.save_decisions();
         self.world.gone |= plan.gone;
         self.nothing_to_do = plan.actions.is_empty() && under_way.is_empty();
         self.wake_at = plan.wake_at;
