@@ -6,9 +6,7 @@ mod client;
 mod describe;
 mod flags;
 mod get;
-mod logging;
 mod logs;
-mod parse;
 mod pod;
 mod print;
 mod session;
@@ -22,10 +20,10 @@ use clap::CommandFactory as _;
 
 use args::{Cli, RunFlags, Verb};
 use client::Client;
-use parse::Failure;
+use command::{Command, Failure, failed};
 
-/// Exit code for flags and files that cannot be used.
-const MISUSED: u8 = 2;
+/// This command.
+const COMMAND: Command = Command { name: "kubelet", directory: "--root-dir" };
 /// Where a kubelet keeps its state when nobody says otherwise.
 const ROOT_DIR: &str = "/var/lib/kubelet";
 /// How long file work under way at the end may take.
@@ -39,7 +37,7 @@ const FILE_THREADS: usize = 16;
 
 /// Runs the command and says how it ended.
 pub fn main() -> ExitCode {
-    let (cli, mistakes) = match parse::parse(std::env::args_os().skip(1)) {
+    let (cli, mistakes) = match COMMAND.parse::<Cli>(std::env::args_os().skip(1)) {
         Ok(cli) => (cli, Vec::new()),
         Err(Failure::Answered(answer)) => {
             let _ = answer.print();
@@ -47,7 +45,7 @@ pub fn main() -> ExitCode {
         }
         // Flags that exist may be wrong too: `run` tells of them together.
         Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
-        Err(Failure::Mistakes(mistakes, _)) => return misused(&mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.misused(&mistakes),
     };
     let client = || Client::new(cli.root_dir.clone().unwrap_or_else(|| PathBuf::from(ROOT_DIR)));
     match cli.verb {
@@ -75,9 +73,9 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     let read = flags::read(flags, root_dir, &host_name, file.as_deref());
     let read = read.map_err(|found| mistakes.extend(found)).ok();
     let (Some(logging), Some(read), true) = (logging, read, mistakes.is_empty()) else {
-        return misused(&mistakes);
+        return COMMAND.misused(&mistakes);
     };
-    logging::start(logging);
+    logging.start(&COMMAND);
     for warning in &read.warnings {
         tracing::warn!("{warning}");
     }
@@ -109,14 +107,5 @@ fn ask(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     ended.unwrap_or_else(|error| failed(&error))
 }
 
-fn misused(mistakes: &[String]) -> ExitCode {
-    for mistake in mistakes {
-        eprintln!("kubelet: {mistake}");
-    }
-    ExitCode::from(MISUSED)
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{error:#}");
-    ExitCode::FAILURE
-}
+#[cfg(test)]
+mod tests;

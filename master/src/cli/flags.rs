@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use command::{Logging, commas};
+
 use super::args::RunFlags;
 use super::config;
 use super::values::{self, Wanted};
@@ -18,15 +20,6 @@ pub struct Read {
     pub warnings: Vec<String>,
 }
 
-/// How often and how much the log tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logging {
-    /// `--v`.
-    pub verbosity: u8,
-    /// One JSON object a line.
-    pub json: bool,
-}
-
 /// Reads everything; `file` is the text of `--config`.
 ///
 /// # Errors
@@ -34,7 +27,7 @@ pub struct Logging {
 pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
     let mut read = Flags { mistakes: Vec::new(), without_effect: Vec::new(), file: None };
     let mut options = Options::default();
-    let mut logging = Logging { verbosity: 2, json: false };
+    let mut logging = Logging::default();
     let mut directory = data_dir;
     if let (Some(path), Some(text)) = (&flags.config, file) {
         let path = path.display().to_string();
@@ -85,7 +78,7 @@ impl Flags {
         );
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
-        self.set("--log-format", &flags.log_format, format, &mut logging.json);
+        self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
         self.check_only(flags);
     }
 
@@ -171,18 +164,6 @@ impl Flags {
 
 fn anything(_: &str) -> Result<(), Wanted> {
     Ok(())
-}
-
-fn format(text: &str) -> Result<bool, Wanted> {
-    match text {
-        "text" => Ok(false),
-        "json" => Ok(true),
-        _ => Err("is neither text nor json".to_owned()),
-    }
-}
-
-fn commas(given: &[String]) -> Vec<String> {
-    given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
 #[cfg(test)]

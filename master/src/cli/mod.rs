@@ -3,8 +3,6 @@
 mod args;
 mod config;
 mod flags;
-mod logging;
-mod parse;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -14,11 +12,11 @@ use jiff::Timestamp;
 
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use args::{Kubeconfig, RunFlags, Verb};
-use parse::Failure;
+use args::{Cli, Kubeconfig, RunFlags, Verb};
+use command::{Command, Failure, failed};
 
-/// Exit code for flags that cannot be used.
-const MISUSED: u8 = 2;
+/// This command.
+const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
 /// Threads that run tasks: one a core of the machine a small cluster is run from.
 const THREADS: usize = 2;
 /// Threads that read and write files, none while nothing is to be done.
@@ -26,7 +24,7 @@ const FILE_THREADS: usize = 16;
 
 /// Runs the command and says how it ended.
 pub fn main() -> ExitCode {
-    let (cli, mistakes) = match parse::parse(std::env::args_os().skip(1)) {
+    let (cli, mistakes) = match COMMAND.parse::<Cli>(std::env::args_os().skip(1)) {
         Ok(cli) => (cli, Vec::new()),
         Err(Failure::Answered(answer)) => {
             let _ = answer.print();
@@ -34,7 +32,7 @@ pub fn main() -> ExitCode {
         }
         // Flags that exist may be wrong too: `run` tells of them together.
         Err(Failure::Mistakes(mistakes, Some(cli))) if matches!(cli.verb, Verb::Run(_)) => (*cli, mistakes),
-        Err(Failure::Mistakes(mistakes, _)) => return misused(&mistakes),
+        Err(Failure::Mistakes(mistakes, _)) => return COMMAND.misused(&mistakes),
     };
     let data_dir = cli.data_dir.clone().unwrap_or_else(|| PathBuf::from(DATA_DIR));
     match cli.verb {
@@ -50,8 +48,8 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
         std::fs::read(path).map_err(unreadable).ok()
     });
     let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
-    let (Some(read), true) = (read, mistakes.is_empty()) else { return misused(&mistakes) };
-    logging::start(read.logging);
+    let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.misused(&mistakes) };
+    read.logging.start(&COMMAND);
     for warning in &read.warnings {
         tracing::warn!("{warning}");
     }
@@ -83,14 +81,5 @@ fn print(text: anyhow::Result<String>) -> ExitCode {
     written.map_or_else(|error| failed(&error), |()| ExitCode::SUCCESS)
 }
 
-fn misused(mistakes: &[String]) -> ExitCode {
-    for mistake in mistakes {
-        eprintln!("master: {mistake}");
-    }
-    ExitCode::from(MISUSED)
-}
-
-fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{error:#}");
-    ExitCode::FAILURE
-}
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ use crate::{assert_tidy, broken, top};
 const NEVER: &[(&str, &[&str])] = &[
     ("api", &["apiserver", "kubelet", "master", "tokio", "bollard", "reqwest", "hyper", "axum"]),
     ("apiserver", &["kubelet", "master", "bollard"]),
+    ("command", &["api", "apiserver", "kubelet", "master", "tokio"]),
     ("kubelet", &["master", "tests"]),
     ("master", &["kubelet", "tests", "bollard"]),
 ];

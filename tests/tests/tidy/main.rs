@@ -50,7 +50,7 @@ fn sources(folders: &[&str]) -> Vec<Source> {
 }
 
 fn all_sources() -> Vec<Source> {
-    sources(&["api", "apiserver", "kubelet", "master", "tests"])
+    sources(&["api", "apiserver", "command", "kubelet", "master", "tests"])
 }
 
 fn assert_tidy(broken: &[String]) {

@@ -8,6 +8,8 @@ mod values;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
+use command::{Logging, commas};
+
 use super::args::RunFlags;
 use crate::options::Options;
 use values::Wanted;
@@ -222,33 +224,15 @@ fn path(text: &str) -> Result<Option<PathBuf>, Wanted> {
     std::path::absolute(text).map(Some).map_err(|error| format!("is no path: {error}"))
 }
 
-fn commas(given: &[String]) -> Vec<String> {
-    given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
-}
-
-/// How often and how much the log tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logging {
-    /// `--v`.
-    pub verbosity: u8,
-    /// One JSON object a line.
-    pub json: bool,
-}
-
 /// Reads the flags of the log.
 ///
 /// # Errors
 /// All the mistakes, a line each.
 pub fn logging(flags: &RunFlags) -> Result<Logging, Vec<String>> {
     let mut mistakes = Vec::new();
-    let mut logging = Logging { verbosity: 2, json: false };
+    let mut logging = Logging::default();
     let mut flags_over = Flags { mistakes: &mut mistakes };
     flags_over.set("--v", &flags.v, |text| values::at_least(text, 0), &mut logging.verbosity);
-    let format = |text: &str| match text {
-        "text" => Ok(false),
-        "json" => Ok(true),
-        _ => Err("is neither text nor json".to_owned()),
-    };
-    flags_over.set("--log-format", &flags.log_format, format, &mut logging.json);
+    flags_over.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
     if mistakes.is_empty() { Ok(logging) } else { Err(mistakes) }
 }

@@ -3,11 +3,11 @@
 
 use std::ffi::OsString;
 
-use super::super::args::{Cli, Verb};
-use super::{Failure, parse};
+use super::args::{Cli, Verb};
+use super::{COMMAND, Failure};
 
-fn read(line: &str) -> Result<Cli, Failure> {
-    parse(line.split_whitespace().map(OsString::from))
+fn read(line: &str) -> Result<Cli, Failure<Cli>> {
+    COMMAND.parse(line.split_whitespace().map(OsString::from))
 }
 
 fn mistakes(line: &str) -> Vec<String> {

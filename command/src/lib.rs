@@ -1,0 +1,42 @@
+//! What the commands of the project have in common: how arguments are read, the log is written, and mistakes are told.
+
+mod logging;
+mod parse;
+
+use std::process::ExitCode;
+
+pub use logging::Logging;
+pub use parse::Failure;
+
+/// Exit code for flags and files that cannot be used.
+const MISUSED: u8 = 2;
+
+/// A command by its name, with the one flag that all its verbs have.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// What people type, and the crate whose log it is: `kubelet`.
+    pub name: &'static str,
+    /// The flag for its directory, which may stand before a verb: `--root-dir`.
+    pub directory: &'static str,
+}
+
+impl Command {
+    /// Tells mistakes, a line each, and that the command was misused.
+    pub fn misused(&self, mistakes: &[String]) -> ExitCode {
+        for mistake in mistakes {
+            eprintln!("{}: {mistake}", self.name);
+        }
+        ExitCode::from(MISUSED)
+    }
+}
+
+/// Tells why a verb failed, with all its causes.
+pub fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("{error:#}");
+    ExitCode::FAILURE
+}
+
+/// The parts of a list that is given by one flag with commas, by several, or both.
+pub fn commas(given: &[String]) -> Vec<String> {
+    given.iter().flat_map(|text| text.split(',')).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}

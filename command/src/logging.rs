@@ -1,0 +1,62 @@
+//! Where the log goes: standard error, as text or as JSON.
+
+use std::io::IsTerminal as _;
+
+use tracing::Level;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use super::Command;
+
+/// How often and how much the log tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logging {
+    /// `--v`.
+    pub verbosity: u8,
+    /// One JSON object a line.
+    pub json: bool,
+}
+
+impl Default for Logging {
+    fn default() -> Self {
+        Self { verbosity: 2, json: false }
+    }
+}
+
+impl Logging {
+    /// Reads `--log-format`: whether it is JSON.
+    ///
+    /// # Errors
+    /// What is wrong with it, as the end of a sentence.
+    pub fn format(text: &str) -> Result<bool, String> {
+        match text {
+            "text" => Ok(false),
+            "json" => Ok(true),
+            _ => Err("is neither text nor json".to_owned()),
+        }
+    }
+
+    /// Starts the log of a command. `RUST_LOG` (`debug`, `info,kubelet::plan=trace`) wins over `--v`.
+    pub fn start(self, command: &Command) {
+        let level = match self.verbosity {
+            0 | 1 => Level::WARN,
+            2 | 3 => Level::INFO,
+            4 | 5 => Level::DEBUG,
+            _ => Level::TRACE,
+        };
+        let own = Targets::new()
+            .with_default(level.min(Level::INFO))
+            .with_target(command.name, level)
+            .with_target("apiserver", level)
+            .with_target("api", level);
+        let filter = std::env::var("RUST_LOG").ok().and_then(|text| text.parse().ok()).unwrap_or(own);
+        let registry = tracing_subscriber::registry().with(filter);
+        // Colours are for people: a log file holds none.
+        let colours = std::io::stderr().is_terminal();
+        let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
+        // A second subscriber in one process (tests) is no reason to stop.
+        let _ =
+            if self.json { registry.with(lines.json()).try_init() } else { registry.with(lines).try_init() };
+    }
+}
