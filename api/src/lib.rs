@@ -17,6 +17,7 @@ pub mod references;
 pub mod resources;
 pub mod schema;
 pub mod shape;
+pub mod strategy;
 pub mod table;
 pub mod validate;
 
