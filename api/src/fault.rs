@@ -16,6 +16,20 @@ pub enum Aim {
     Unquoted,
 }
 
+/// What sort of mistake a finding is, for clients that branch on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Why {
+    /// The value is not what it has to be.
+    #[default]
+    Invalid,
+    /// It is missing.
+    Required,
+    /// It is there twice.
+    Duplicate,
+    /// It is none of these.
+    NoneOf(Vec<String>),
+}
+
 /// A finding that does not know its place in a text yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -23,6 +37,8 @@ pub struct Fault {
     pub path: PathBuf,
     /// What exactly is wrong there.
     pub aim: Aim,
+    /// What sort of mistake it is.
+    pub why: Why,
     /// What is wrong.
     pub what: String,
     /// What to write instead.
@@ -44,9 +60,31 @@ impl Faults {
 
     /// Notes what is wrong with exactly what at `path`.
     pub fn aim(&mut self, path: &Path<'_>, aim: Aim, what: impl Into<String>, remedy: impl Into<String>) {
+        self.note(path, aim, Why::Invalid, what, remedy);
+    }
+
+    /// Notes what sort of mistake the value at `path` is.
+    pub fn because(&mut self, path: &Path<'_>, why: Why, what: impl Into<String>, remedy: impl Into<String>) {
+        self.note(path, Aim::Value, why, what, remedy);
+    }
+
+    /// Notes that the value at `path` is there already.
+    pub fn twice(&mut self, path: &Path<'_>, what: impl Into<String>, remedy: impl Into<String>) {
+        self.because(path, Why::Duplicate, what, remedy);
+    }
+
+    fn note(
+        &mut self,
+        path: &Path<'_>,
+        aim: Aim,
+        why: Why,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
         self.found += 1;
         if !self.are_full() {
-            self.kept.push(Fault { path: path.to_owned(), aim, what: what.into(), remedy: remedy.into() });
+            let (path, what, remedy) = (path.to_owned(), what.into(), remedy.into());
+            self.kept.push(Fault { path, aim, why, what, remedy });
         }
     }
 

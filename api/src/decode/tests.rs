@@ -4,7 +4,7 @@
 mod hostile;
 
 use super::{decode, decode_with};
-use crate::fault::{Aim, Fault};
+use crate::fault::{Aim, Fault, Why};
 use crate::object::Object;
 
 /// Decodes and compares: objects as `Kind namespace/name`, problems as they print.
@@ -210,6 +210,7 @@ fn findings_of_the_caller_have_places_too() {
         Object::Pod(_) => vec![Fault {
             path: "spec.containers[0].image".into(),
             aim: Aim::Name,
+            why: Why::Invalid,
             what: "is not supported on this node".to_owned(),
             remedy: "remove it".to_owned(),
         }],

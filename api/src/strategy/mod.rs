@@ -3,9 +3,35 @@
 //! Pure: an object comes as the map it is stored as, so that fields this version does not know are kept. A kind without
 //! logic of its own has [`Plain`].
 
+mod autoscaler;
 mod cause;
+mod causes;
+mod certificates;
+mod classes;
+mod data;
+mod event;
+mod fill;
+mod flow;
+mod found;
+mod lease;
+mod limits;
+mod metadata;
+mod namespace;
+mod network;
+mod node;
+mod place;
+mod pod;
+mod rbac;
+mod rules;
+mod selectors;
+mod storage;
+mod template;
+mod webhooks;
+mod workloads;
 
 pub use cause::{Cause, Reason};
+pub use metadata::metadata;
+pub use network::addresses;
 use serde_json::{Map, Value};
 
 /// An object as it is stored and sent.
@@ -48,6 +74,66 @@ pub struct Plain;
 impl Strategy for Plain {}
 
 /// The logic of a built-in kind; `group` is empty for the core one.
-pub fn of(_group: &str, _kind: &str) -> &'static dyn Strategy {
-    &Plain
+pub fn of(group: &str, kind: &str) -> &'static dyn Strategy {
+    match (group, kind) {
+        ("", "Pod") => &pod::RULES,
+        ("", "PodTemplate") => &workloads::pod_template::RULES,
+        ("", "ReplicationController") => &workloads::replicas::CONTROLLER,
+        ("apps", "ReplicaSet") => &workloads::replicas::SET,
+        ("apps", "Deployment") => &workloads::deployment::RULES,
+        ("apps", "StatefulSet") => &workloads::stateful_set::RULES,
+        ("apps", "DaemonSet") => &workloads::daemon_set::RULES,
+        ("batch", "Job") => &workloads::job::RULES,
+        ("batch", "CronJob") => &workloads::cron_job::RULES,
+        ("", "Service") => &network::service::RULES,
+        ("", "Endpoints") => &network::endpoints::ENDPOINTS,
+        ("discovery.k8s.io", "EndpointSlice") => &network::endpoints::SLICE,
+        ("networking.k8s.io", "Ingress") => &network::ingress::INGRESS,
+        ("networking.k8s.io", "IngressClass") => &network::ingress::CLASS,
+        ("networking.k8s.io", "NetworkPolicy") => &network::policy::RULES,
+        ("", "Namespace") => &namespace::RULES,
+        ("", "Node") => &node::RULES,
+        ("", "ConfigMap") => &data::CONFIG_MAP,
+        ("", "Secret") => &data::SECRET,
+        ("apps", "ControllerRevision") => &data::REVISION,
+        ("", "Event") => &event::CORE,
+        ("events.k8s.io", "Event") => &event::NEW,
+        ("coordination.k8s.io", "Lease") => &lease::RULES,
+        ("", "LimitRange") => &limits::RANGE,
+        ("", "ResourceQuota") => &limits::QUOTA,
+        ("scheduling.k8s.io", "PriorityClass") => &classes::PRIORITY,
+        ("node.k8s.io", "RuntimeClass") => &classes::RUNTIME,
+        ("policy", "PodDisruptionBudget") => &classes::BUDGET,
+        ("rbac.authorization.k8s.io", "Role") => &rbac::ROLE,
+        ("rbac.authorization.k8s.io", "ClusterRole") => &rbac::CLUSTER_ROLE,
+        ("rbac.authorization.k8s.io", "RoleBinding") => &rbac::BINDING,
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding") => &rbac::CLUSTER_BINDING,
+        ("", "PersistentVolume") => &storage::volume::RULES,
+        ("", "PersistentVolumeClaim") => &storage::claim::RULES,
+        ("storage.k8s.io", "StorageClass") => &storage::class::STORAGE,
+        ("storage.k8s.io", "VolumeAttributesClass") => &storage::class::ATTRIBUTES,
+        ("storage.k8s.io", "CSIDriver") => &storage::csi::DRIVER,
+        ("storage.k8s.io", "CSINode") => &storage::csi::NODE,
+        ("storage.k8s.io", "CSIStorageCapacity") => &storage::csi::CAPACITY,
+        ("storage.k8s.io", "VolumeAttachment") => &storage::attachment::RULES,
+        ("autoscaling", "HorizontalPodAutoscaler") => &autoscaler::RULES,
+        ("certificates.k8s.io", "CertificateSigningRequest") => &certificates::RULES,
+        ("networking.k8s.io", "IPAddress") => &network::ranges::ADDRESS,
+        ("networking.k8s.io", "ServiceCIDR") => &network::ranges::RANGE,
+        ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => &webhooks::VALIDATING,
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => &webhooks::MUTATING,
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::SCHEMA,
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::LEVEL,
+        // Built in, with nothing to decide: what is stored is of the right types all the same.
+        _ if is_built_in(group, kind) => &rules::PLAIN,
+        _ => &Plain,
+    }
 }
+
+fn is_built_in(group: &str, kind: &str) -> bool {
+    let versions = ["v1", "v2"];
+    versions.iter().any(|version| crate::schema::all().kind(group, version, kind).is_some())
+}
+
+#[cfg(test)]
+mod tests;

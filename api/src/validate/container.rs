@@ -57,7 +57,7 @@ fn ports(ports: &[ContainerPort], path: &Path<'_>, faults: &mut Faults) {
                     "shorten it, such as `http` or `metrics`",
                 );
             } else if !names.insert(name) {
-                faults.add(
+                faults.twice(
                     &path.field("name"),
                     format!("two ports are called `{name}`"),
                     "give each its own name",
@@ -98,7 +98,7 @@ fn resize(container: &Container, path: &Path<'_>, faults: &mut Faults) {
         );
         if !seen.insert(&policy.resource_name) {
             let what = format!("`{}` has two policies", policy.resource_name);
-            faults.add(&path.field("resourceName"), what, "keep one of them");
+            faults.twice(&path.field("resourceName"), what, "keep one of them");
         }
     }
 }

@@ -54,7 +54,7 @@ fn unique_name<'a>(
 ) {
     if !container.name.is_empty() && !names.insert(&container.name) {
         let what = format!("two containers are called `{}`", container.name);
-        faults.add(&path.field("name"), what, "give each its own name");
+        faults.twice(&path.field("name"), what, "give each its own name");
     }
 }
 

@@ -7,7 +7,7 @@ mod env;
 mod handlers;
 mod metadata;
 mod mounts;
-mod names;
+pub(crate) mod names;
 mod network;
 mod pod;
 mod projected;
@@ -40,6 +40,27 @@ pub fn pod(pod: &Pod) -> Vec<Fault> {
     let mut faults = Faults::default();
     metadata::check(&pod.metadata, &mut faults);
     pod::check(pod, &mut faults);
+    faults.into_vec()
+}
+
+/// Everything that is wrong with the spec of a defaulted Pod, or of a template of one, which need not have a name.
+pub fn pod_spec(pod: &Pod) -> Vec<Fault> {
+    let mut faults = Faults::default();
+    pod::check(pod, &mut faults);
+    faults.into_vec()
+}
+
+/// Everything that is wrong with what a ConfigMap holds.
+pub fn config_map_data(config_map: &ConfigMap) -> Vec<Fault> {
+    let mut faults = Faults::default();
+    data::config_map(config_map, &mut faults);
+    faults.into_vec()
+}
+
+/// Everything that is wrong with what a defaulted Secret holds.
+pub fn secret_data(secret: &Secret) -> Vec<Fault> {
+    let mut faults = Faults::default();
+    data::secret(secret, &mut faults);
     faults.into_vec()
 }
 

@@ -1,6 +1,6 @@
 //! What may be called what: DNS labels, label keys and values, keys of data, ports, paths.
 
-use crate::fault::Faults;
+use crate::fault::{Faults, Why};
 use crate::path::Path;
 use crate::schema::nearest;
 
@@ -10,7 +10,7 @@ const DATA_KEY_MAX: usize = 253;
 const PORT_NAME_MAX: usize = 15;
 
 /// A name of at most 63 lower case letters, digits and `-`.
-pub(super) fn is_dns_label(name: &str) -> bool {
+pub(crate) fn is_dns_label(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !name.is_empty()
         && name.len() <= LABEL_MAX
@@ -20,12 +20,12 @@ pub(super) fn is_dns_label(name: &str) -> bool {
 }
 
 /// Names like DNS labels, apart from their length, joined by `.`; at most 253 characters.
-pub(super) fn is_dns_subdomain(name: &str) -> bool {
+pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     is_subdomain(name, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// As a subdomain, with `_` as well: search paths of resolvers may hold it.
-pub(super) fn is_dns_search(name: &str) -> bool {
+pub(crate) fn is_dns_search(name: &str) -> bool {
     is_subdomain(name, |byte| {
         byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_')
     })
@@ -39,7 +39,7 @@ fn is_subdomain(name: &str, inside: impl Fn(u8) -> bool) -> bool {
 }
 
 /// The key of a label: `name` or `prefix/name`.
-pub(super) fn is_qualified_name(name: &str) -> bool {
+pub(crate) fn is_qualified_name(name: &str) -> bool {
     match name.split_once('/') {
         Some((prefix, name)) => is_dns_subdomain(prefix) && is_label_text(name),
         None => is_label_text(name),
@@ -47,7 +47,7 @@ pub(super) fn is_qualified_name(name: &str) -> bool {
 }
 
 /// The value of a label: as a label's key without a prefix, or empty.
-pub(super) fn is_label_value(value: &str) -> bool {
+pub(crate) fn is_label_value(value: &str) -> bool {
     value.is_empty() || is_label_text(value)
 }
 
@@ -61,7 +61,7 @@ fn is_label_text(text: &str) -> bool {
 }
 
 /// A key of a ConfigMap or a Secret: it becomes a file name.
-pub(super) fn is_data_key(key: &str) -> bool {
+pub(crate) fn is_data_key(key: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !key.is_empty()
         && key.len() <= DATA_KEY_MAX
@@ -71,12 +71,12 @@ pub(super) fn is_data_key(key: &str) -> bool {
 }
 
 /// The name of an environment variable: any printable ASCII but `=`.
-pub(super) fn is_env_name(name: &str) -> bool {
+pub(crate) fn is_env_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| (b' '..=b'~').contains(&byte) && byte != b'=')
 }
 
 /// The name of a port: at most 15 lower case letters, digits and single `-`, at least one letter.
-pub(super) fn is_port_name(name: &str) -> bool {
+pub(crate) fn is_port_name(name: &str) -> bool {
     let inside = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=PORT_NAME_MAX).contains(&name.len())
         && name.bytes().all(inside)
@@ -87,7 +87,7 @@ pub(super) fn is_port_name(name: &str) -> bool {
 }
 
 /// The name of an HTTP header.
-pub(super) fn is_header_name(name: &str) -> bool {
+pub(crate) fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
@@ -171,7 +171,7 @@ pub(crate) const REQUIRED: &str = "is required";
 
 /// Notes a field that must be there; `remedy` says what to add.
 pub(super) fn required(path: &Path<'_>, remedy: &str, faults: &mut Faults) {
-    faults.add(path, REQUIRED, remedy);
+    faults.because(path, Why::Required, REQUIRED, remedy);
 }
 
 /// Notes a text that is none of the ones a field knows.
@@ -185,7 +185,9 @@ pub(super) fn one_of(value: &str, known: &[&str], path: &Path<'_>, faults: &mut 
         None => "write one of these".to_owned(),
     };
     let named: Vec<&str> = known.iter().copied().filter(|known| !known.is_empty()).collect();
-    faults.add(path, format!("`{}` is none of {}", shown(value), named.join(", ")), remedy);
+    let what = format!("`{}` is none of {}", shown(value), named.join(", "));
+    let known = named.into_iter().map(str::to_owned).collect();
+    faults.because(path, Why::NoneOf(known), what, remedy);
 }
 
 /// Notes a number outside of `least` to `most`.

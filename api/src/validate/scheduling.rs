@@ -28,7 +28,7 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
         let path = &item.field("name");
         qualified_name(&gate.name, path, faults);
         if !names.insert(&gate.name) {
-            faults.add(path, format!("the gate `{}` stands here twice", gate.name), "keep one of them");
+            faults.twice(path, format!("the gate `{}` stands here twice", gate.name), "keep one of them");
         }
     }
     let gated = !names.is_empty();
@@ -221,7 +221,7 @@ fn claims(spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
         let path = &path.index(index);
         dns_label(&claim.name, &path.field("name"), faults);
         if !names.insert(&claim.name) {
-            faults.add(
+            faults.twice(
                 &path.field("name"),
                 format!("two claims are called `{}`", claim.name),
                 "give each its own name",

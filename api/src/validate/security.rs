@@ -151,7 +151,7 @@ fn sysctls(context: &PodSecurityContext, spec: &PodSpec, path: &Path<'_>, faults
         } else if !is_sysctl(name) {
             faults.add(path, format!("`{name}` is no kernel parameter"), "write it like net.core.somaxconn");
         } else if !names.insert(name.replace('/', ".")) {
-            faults.add(path, format!("`{name}` stands here twice"), "keep one of them");
+            faults.twice(path, format!("`{name}` stands here twice"), "keep one of them");
         }
         let dotted = name.replace('/', ".");
         if spec.host_network == Some(true) && dotted.starts_with("net.") {

@@ -28,7 +28,7 @@ pub(super) fn check<'a>(spec: &'a PodSpec, path: &Path<'_>, faults: &mut Faults)
         }
         if !volume.name.is_empty() && known.insert(volume.name.as_str(), volume).is_some() {
             let what = format!("two volumes are called `{}`", volume.name);
-            faults.add(&path.field("name"), what, "give each its own name");
+            faults.twice(&path.field("name"), what, "give each its own name");
         }
         one_source(volume, path, faults);
         local(volume, spec, path, faults);

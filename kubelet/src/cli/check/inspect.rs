@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::decode_with;
-use api::fault::{Aim, Fault};
+use api::fault::{Aim, Fault, Why};
 use api::object::Object;
 use api::path::PathBuf;
 use api::problem::{ObjectName, Problem};
@@ -137,6 +137,7 @@ fn locate(bytes: &[u8], problems: Vec<&mut FoundProblem>) {
         own.map(|problem| Fault {
             path: PathBuf::from(problem.path.as_str()),
             aim: Aim::Value,
+            why: Why::Invalid,
             what: problem.what.clone(),
             remedy: problem.remedy.clone(),
         })

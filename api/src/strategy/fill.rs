@@ -1,0 +1,93 @@
+//! Writes into an object what a client left out.
+
+use serde_json::{Map, Value};
+
+use super::Json;
+
+/// The text at a dotted path; empty when there is none.
+pub(super) fn text<'a>(object: &'a Json, path: &str) -> &'a str {
+    at(object, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// What stands at a dotted path.
+pub(super) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut fields = object;
+    for name in parents.split('.').filter(|name| !name.is_empty()) {
+        fields = fields.get(name)?.as_object()?;
+    }
+    fields.get(last).filter(|value| !value.is_null())
+}
+
+/// What stands at a dotted path, to change it.
+pub(super) fn at_mut<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Value> {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let mut fields = object;
+    for name in parents.split('.').filter(|name| !name.is_empty()) {
+        fields = fields.get_mut(name)?.as_object_mut()?;
+    }
+    fields.get_mut(last)
+}
+
+/// The fields at a dotted path, made where there are none. `None` when something else stands in the way.
+pub(super) fn fields_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
+    let mut fields = object;
+    for name in path.split('.').filter(|name| !name.is_empty()) {
+        let value = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
+        if value.is_null() {
+            *value = Value::Object(Map::new());
+        }
+        fields = value.as_object_mut()?;
+    }
+    Some(fields)
+}
+
+/// Writes `value` to a dotted path where nothing, null or an empty text stands.
+pub(super) fn fill(object: &mut Json, path: &str, value: impl Into<Value>) {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    let Some(fields) = fields_at(object, parents) else { return };
+    let is_silent = match fields.get(last) {
+        None | Some(Value::Null) => true,
+        Some(Value::String(text)) => text.is_empty(),
+        Some(_) => false,
+    };
+    if is_silent {
+        fields.insert(last.to_owned(), value.into());
+    }
+}
+
+/// [`fill`] for each of a table.
+pub(super) fn fill_all(object: &mut Json, table: &[(&str, Value)]) {
+    for (path, value) in table {
+        fill(object, path, value.clone());
+    }
+}
+
+/// Writes `value` to a dotted path, or takes out what stands there.
+pub(super) fn set(object: &mut Json, path: &str, value: Option<Value>) {
+    let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
+    match value {
+        Some(value) => {
+            if let Some(fields) = fields_at(object, parents) {
+                fields.insert(last.to_owned(), value);
+            }
+        }
+        None => {
+            let fields = if parents.is_empty() { Some(object) } else { object_at(object, parents) };
+            if let Some(fields) = fields {
+                fields.remove(last);
+            }
+        }
+    }
+}
+
+/// The fields at a dotted path.
+pub(super) fn object_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
+    at_mut(object, path).and_then(Value::as_object_mut)
+}
+
+/// Each object of the list at a dotted path.
+pub(super) fn each<'a>(object: &'a mut Json, path: &str) -> impl Iterator<Item = &'a mut Json> {
+    let list = at_mut(object, path).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}

@@ -1,0 +1,137 @@
+//! Which addresses and ports a service needs: decided here, given out by whoever keeps count.
+
+use serde_json::Value;
+
+use crate::strategy::Json;
+use crate::strategy::fill::{at, each, set, text};
+
+/// Gives out addresses and ports; what it gives is taken until it is given back.
+pub trait Allocator {
+    /// A free address of `family` (`IPv4` or `IPv6`), or the one that is `wanted`.
+    ///
+    /// # Errors
+    /// Why there is none, as a client reads it.
+    fn address(&mut self, family: &str, wanted: Option<&str>) -> Result<String, String>;
+
+    /// A free port of the nodes, or the one that is `wanted`.
+    ///
+    /// # Errors
+    /// Why there is none, as a client reads it.
+    fn port(&mut self, protocol: &str, wanted: Option<u16>) -> Result<u16, String>;
+}
+
+/// The families of addresses that a cluster has, the first one first: `IPv4`, `IPv6`.
+pub type Families<'a> = &'a [&'a str];
+
+/// Completes a service that was defaulted and found right: families, cluster addresses, ports of the nodes. What
+/// `before` had already is not asked for again.
+///
+/// # Errors
+/// The field that cannot be filled, and why. What was given out before that has to be given back by the caller.
+pub fn complete(
+    service: &mut Json,
+    before: Option<&Json>,
+    families: Families<'_>,
+    allocator: &mut dyn Allocator,
+) -> Result<(), (String, String)> {
+    if text(service, "spec.type") == "ExternalName" {
+        return Ok(());
+    }
+    choose_families(service, families)?;
+    let had = |list: &str, value: &Value| {
+        before
+            .and_then(|before| at(before, list))
+            .and_then(Value::as_array)
+            .is_some_and(|list| list.contains(value))
+    };
+    if text(service, "spec.clusterIP") == "None" {
+        set(service, "spec.clusterIPs", Some(Value::Array(vec!["None".into()])));
+    } else {
+        let chosen = texts(service, "spec.ipFamilies");
+        let wanted = texts(service, "spec.clusterIPs");
+        let mut addresses = Vec::new();
+        for (position, family) in chosen.iter().enumerate() {
+            let address = match wanted.get(position) {
+                Some(address) if had("spec.clusterIPs", &Value::from(address.as_str())) => address.clone(),
+                wanted => (allocator.address(family, wanted.map(String::as_str)))
+                    .map_err(|why| (format!("spec.clusterIPs[{position}]"), why))?,
+            };
+            addresses.push(Value::from(address));
+        }
+        set(service, "spec.clusterIP", addresses.first().cloned());
+        set(service, "spec.clusterIPs", Some(Value::Array(addresses)));
+    }
+    node_ports(service, before, allocator)
+}
+
+/// One family or two, as the service asks and the cluster has.
+fn choose_families(service: &mut Json, families: Families<'_>) -> Result<(), (String, String)> {
+    let field = || "spec.ipFamilyPolicy".to_owned();
+    let policy = match text(service, "spec.ipFamilyPolicy") {
+        "" if texts(service, "spec.ipFamilies").len() > 1 || texts(service, "spec.clusterIPs").len() > 1 => {
+            "RequireDualStack"
+        }
+        "" => "SingleStack",
+        policy => policy,
+    }
+    .to_owned();
+    let mut chosen = texts(service, "spec.ipFamilies");
+    for address in
+        texts(service, "spec.clusterIPs").iter().skip(chosen.len()).filter(|address| *address != "None")
+    {
+        chosen.push(if address.contains(':') { "IPv6" } else { "IPv4" }.to_owned());
+    }
+    let wanted = match policy.as_str() {
+        "SingleStack" => 1,
+        _ => 2,
+    };
+    for family in families {
+        if chosen.len() < wanted && !chosen.iter().any(|chosen| chosen == family) {
+            chosen.push((*family).to_owned());
+        }
+    }
+    if let Some(family) = chosen.iter().find(|family| !families.contains(&family.as_str())) {
+        return Err(("spec.ipFamilies".to_owned(), format!("not configured on this cluster: {family}")));
+    }
+    if policy == "RequireDualStack" && chosen.len() < 2 {
+        return Err((field(), "this cluster is not configured for dual-stack services".to_owned()));
+    }
+    set(service, "spec.ipFamilyPolicy", Some(policy.into()));
+    set(service, "spec.ipFamilies", Some(chosen.into()));
+    Ok(())
+}
+
+fn node_ports(
+    service: &mut Json,
+    before: Option<&Json>,
+    allocator: &mut dyn Allocator,
+) -> Result<(), (String, String)> {
+    let is_wanted = match text(service, "spec.type") {
+        "NodePort" => true,
+        "LoadBalancer" => at(service, "spec.allocateLoadBalancerNodePorts") != Some(&Value::Bool(false)),
+        _ => false,
+    };
+    let number =
+        |port: &Json| port.get("nodePort").and_then(Value::as_u64).and_then(|port| u16::try_from(port).ok());
+    let mut taken: Vec<u16> =
+        (before.and_then(|before| at(before, "spec.ports")).and_then(Value::as_array).into_iter().flatten())
+            .filter_map(|port| number(port.as_object()?))
+            .collect();
+    for (position, port) in each(service, "spec.ports").enumerate() {
+        let wanted = number(port);
+        if !is_wanted && wanted.is_none() || wanted.is_some_and(|wanted| taken.contains(&wanted)) {
+            continue;
+        }
+        let protocol = port.get("protocol").and_then(Value::as_str).unwrap_or("TCP");
+        let given = (allocator.port(protocol, wanted))
+            .map_err(|why| (format!("spec.ports[{position}].nodePort"), why))?;
+        port.insert("nodePort".to_owned(), given.into());
+        taken.push(given);
+    }
+    Ok(())
+}
+
+fn texts(object: &Json, path: &str) -> Vec<String> {
+    let list = at(object, path).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

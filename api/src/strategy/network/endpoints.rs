@@ -1,0 +1,111 @@
+//! What stands behind a service: Endpoints, and the EndpointSlices that hold parts of them.
+
+use super::PROTOCOLS;
+use crate::strategy::Json;
+use crate::strategy::causes::Causes;
+use crate::strategy::fill::{each, fill};
+use crate::strategy::place::Place;
+use crate::strategy::rules::{NONE, Rules};
+
+/// Endpoints.
+pub(in crate::strategy) static ENDPOINTS: Rules = Rules {
+    default: |object| {
+        for subset in each(object, "subsets") {
+            each(subset, "ports").for_each(|port| fill(port, "protocol", "TCP"));
+        }
+    },
+    check: check_endpoints,
+    ..NONE
+};
+
+/// EndpointSlice.
+pub(in crate::strategy) static SLICE: Rules =
+    Rules { default: default_slice, check: check_slice, frozen: &["addressType"], ..NONE };
+
+const ENDPOINTS_MAX: usize = 1000;
+const PORTS_MAX: usize = 20_000;
+const ADDRESSES_MAX: usize = 100;
+
+fn default_slice(slice: &mut Json) {
+    for port in each(slice, "ports") {
+        // The name of a port is empty rather than absent.
+        port.entry("name").or_insert_with(|| "".into());
+        fill(port, "protocol", "TCP");
+    }
+}
+
+fn check_endpoints(object: &Place<'_, '_>, causes: &mut Causes) {
+    for subset in object.at("subsets").items() {
+        let (ready, waiting) = (subset.at("addresses"), subset.at("notReadyAddresses"));
+        if ready.is_empty() && waiting.is_empty() {
+            causes.missing(&subset, "must specify `addresses` or `notReadyAddresses`");
+        }
+        for address in ready.items().chain(waiting.items()) {
+            if causes.required(&address.at("ip"), "") {
+                special(&address.at("ip"), causes);
+            }
+            causes.subdomain(&address.at("nodeName"));
+            causes.label(&address.at("hostname"));
+        }
+        let ports = subset.at("ports");
+        for port in ports.items() {
+            if ports.len() > 1 {
+                causes.required(&port.at("name"), "");
+            }
+            causes.label(&port.at("name"));
+            causes.within(&port.at("port"), 1, 65535);
+            causes.one_of(&port.at("protocol"), &PROTOCOLS);
+        }
+    }
+}
+
+fn check_slice(slice: &Place<'_, '_>, causes: &mut Causes) {
+    let kind = slice.at("addressType");
+    causes.one_of(&kind, &["FQDN", "IPv4", "IPv6"]);
+    let endpoints = slice.at("endpoints");
+    causes.at_most(&endpoints, ENDPOINTS_MAX);
+    for endpoint in endpoints.items() {
+        let addresses = endpoint.at("addresses");
+        causes.required(&addresses, "must contain at least 1 address");
+        causes.at_most(&addresses, ADDRESSES_MAX);
+        for address in addresses.items() {
+            match kind.text() {
+                "FQDN" => causes.subdomain(&address),
+                "IPv4" if address.text().parse::<std::net::Ipv4Addr>().is_err() => {
+                    causes.invalid(&address, "must be a valid IPv4 address");
+                }
+                "IPv6" if address.text().parse::<std::net::Ipv6Addr>().is_err() => {
+                    causes.invalid(&address, "must be a valid IPv6 address");
+                }
+                _ => special(&address, causes),
+            }
+        }
+        causes.subdomain(&endpoint.at("nodeName"));
+        causes.label(&endpoint.at("hostname"));
+    }
+    let ports = slice.at("ports");
+    causes.at_most(&ports, PORTS_MAX);
+    let mut names = std::collections::BTreeSet::new();
+    for port in ports.items() {
+        if !names.insert(port.at("name").text()) {
+            causes.duplicate(&port.at("name"));
+        }
+        causes.label(&port.at("name"));
+        causes.one_of(&port.at("protocol"), &PROTOCOLS);
+        causes.within(&port.at("port"), 1, 65535);
+    }
+}
+
+/// Addresses that lead nowhere from another machine.
+fn special(place: &Place<'_, '_>, causes: &mut Causes) {
+    let Ok(ip) = place.text().parse::<std::net::IpAddr>() else { return causes.ip(place) };
+    if ip.is_unspecified() {
+        causes.invalid(place, "may not be unspecified (0.0.0.0 or ::)");
+    } else if ip.is_loopback() {
+        causes.invalid(place, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    } else if matches!(ip, std::net::IpAddr::V4(ip) if ip.is_link_local()) {
+        causes.invalid(place, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    } else if ip.is_multicast() {
+        causes.invalid(place, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    }
+}

@@ -1,0 +1,282 @@
+//! Services: one address, or one name, for many pods.
+
+use serde_json::Value;
+
+use super::PROTOCOLS;
+use crate::strategy::causes::Causes;
+use crate::strategy::fill::{at, each, fill, set, text};
+use crate::strategy::place::Place;
+use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::{Json, Part, metadata};
+
+pub(in crate::strategy) static RULES: Rules = Rules { default, prepare, check, update, warn, ..NONE };
+
+const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+/// How long a client of `sessionAffinity: ClientIP` stays with its pod, in seconds.
+const STAYS_SECONDS: i64 = 3 * 60 * 60;
+const STAYS_MAX_SECONDS: i64 = 24 * 60 * 60;
+const STAYS: &str = "spec.sessionAffinityConfig.clientIP.timeoutSeconds";
+
+fn default(service: &mut Json) {
+    fill(service, "spec.sessionAffinity", "None");
+    fill(service, "spec.type", "ClusterIP");
+    match text(service, "spec.sessionAffinity") {
+        "None" => set(service, "spec.sessionAffinityConfig", None),
+        "ClientIP" => fill(service, STAYS, STAYS_SECONDS),
+        _ => {}
+    }
+    for port in each(service, "spec.ports") {
+        fill(port, "protocol", "TCP");
+        let number = port.get("port").cloned().unwrap_or_default();
+        let is_silent = port.get("targetPort").is_none_or(|port| port.is_null() || *port == 0 || *port == "");
+        if is_silent && number.is_number() {
+            port.insert("targetPort".to_owned(), number);
+        }
+    }
+    let kind = text(service, "spec.type").to_owned();
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+        fill(service, "spec.externalTrafficPolicy", "Cluster");
+    }
+    if kind != "ExternalName" {
+        fill(service, "spec.internalTrafficPolicy", "Cluster");
+    }
+    if kind == "LoadBalancer" {
+        fill(service, "spec.allocateLoadBalancerNodePorts", true);
+    }
+}
+
+/// Addresses and ports that were given out stay unless the client says otherwise; a type that has none loses them.
+fn prepare(service: &mut Json, before: Option<&Json>, part: &Part<'_>) {
+    if *part != Part::Main {
+        return;
+    }
+    match before {
+        None => fill(service, "status.loadBalancer", Value::Object(Json::new())),
+        Some(before) => keep(service, before),
+    }
+    if text(service, "spec.type") == "ExternalName" {
+        for field in ["spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"] {
+            if before.is_some() || at(service, field).is_none() {
+                set(service, field, None);
+            }
+        }
+        return;
+    }
+    // The first of the list and the single one are the same fact.
+    let (first, has_list) =
+        (text(service, "spec.clusterIP").to_owned(), at(service, "spec.clusterIPs").is_some());
+    if !first.is_empty() && !has_list {
+        set(service, "spec.clusterIPs", Some(Value::Array(vec![first.into()])));
+    }
+}
+
+fn keep(service: &mut Json, before: &Json) {
+    let (is_name, was_name) =
+        (text(service, "spec.type") == "ExternalName", text(before, "spec.type") == "ExternalName");
+    if is_name || was_name {
+        return;
+    }
+    let is_silent = text(service, "spec.clusterIP").is_empty();
+    if is_silent {
+        for field in ["spec.clusterIP", "spec.clusterIPs"] {
+            set(service, field, at(before, field).cloned());
+        }
+    }
+    for field in ["spec.ipFamilies", "spec.ipFamilyPolicy", "spec.healthCheckNodePort"] {
+        if at(service, field).is_none() {
+            set(service, field, at(before, field).cloned());
+        }
+    }
+    let needs_ports = |service: &Json| matches!(text(service, "spec.type"), "NodePort" | "LoadBalancer");
+    if needs_ports(service) && needs_ports(before) {
+        let old: Vec<Value> = at(before, "spec.ports").and_then(Value::as_array).cloned().unwrap_or_default();
+        for port in each(service, "spec.ports") {
+            let same = old.iter().find(|old| {
+                old.get("port") == port.get("port") && old.get("protocol") == port.get("protocol")
+            });
+            let number = same.and_then(|old| old.get("nodePort"));
+            if let (Some(number), None) = (number, port.get("nodePort")) {
+                port.insert("nodePort".to_owned(), number.clone());
+            }
+        }
+    } else if !needs_ports(service) && needs_ports(before) {
+        let taken: Vec<Value> =
+            at(before, "spec.ports").and_then(Value::as_array).cloned().unwrap_or_default();
+        for port in each(service, "spec.ports") {
+            if taken.iter().any(|old| old.get("nodePort") == port.get("nodePort")) {
+                port.remove("nodePort");
+            }
+        }
+        for field in
+            ["spec.externalTrafficPolicy", "spec.allocateLoadBalancerNodePorts", "spec.healthCheckNodePort"]
+        {
+            if at(service, field) == at(before, field) {
+                set(service, field, None);
+            }
+        }
+    }
+}
+
+fn check(service: &Place<'_, '_>, causes: &mut Causes) {
+    let spec = service.at("spec");
+    let (kind, cluster_ip) = (spec.at("type").text(), spec.at("clusterIP"));
+    let is_headless = cluster_ip.text() == "None";
+    causes.one_of(&spec.at("type"), &TYPES);
+    match kind {
+        "ExternalName" => {
+            if causes.required(&spec.at("externalName"), "") {
+                let name = spec.at("externalName");
+                let is_name =
+                    |name: &str| crate::validate::names::is_dns_subdomain(name.trim_end_matches('.'));
+                causes.text(&name, is_name, crate::strategy::causes::SUBDOMAIN);
+            }
+            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+                causes.absent(&spec.at(field), "may not be set for ExternalName services");
+            }
+        }
+        _ if spec.at("ports").is_empty() && !is_headless => causes.missing(&spec.at("ports"), ""),
+        "LoadBalancer" if is_headless => {
+            causes.invalid(&cluster_ip, "may not be set to 'None' for LoadBalancer services");
+        }
+        "NodePort" if is_headless => {
+            causes.invalid(&cluster_ip, "may not be set to 'None' for NodePort services")
+        }
+        _ => {}
+    }
+    ports(&spec, is_headless, causes);
+    metadata::labels(&spec.at("selector"), causes);
+    addresses(&spec, causes);
+    causes.one_of(&spec.at("sessionAffinity"), &["ClientIP", "None"]);
+    if spec.at("sessionAffinity").text() == "ClientIP" {
+        let seconds = spec.at("sessionAffinityConfig.clientIP.timeoutSeconds");
+        causes.within(&seconds, 1, STAYS_MAX_SECONDS);
+    }
+    policies(&spec, causes);
+    if kind != "LoadBalancer" {
+        for field in ["loadBalancerClass", "allocateLoadBalancerNodePorts"] {
+            causes.absent(&spec.at(field), "may only be used when `type` is 'LoadBalancer'");
+        }
+        causes.absent(&spec.at("loadBalancerSourceRanges"), "may only be used when `type` is 'LoadBalancer'");
+    }
+    spec.at("loadBalancerSourceRanges").items().for_each(|range| causes.cidr(&range));
+}
+
+fn ports(spec: &Place<'_, '_>, is_headless: bool, causes: &mut Causes) {
+    let list = spec.at("ports");
+    let mut seen = std::collections::BTreeSet::new();
+    let mut node_ports = std::collections::BTreeSet::new();
+    let has_node_ports = matches!(spec.at("type").text(), "NodePort" | "LoadBalancer");
+    for port in list.items() {
+        let name = port.at("name");
+        if list.len() > 1 {
+            causes.required(&name, "");
+        }
+        causes.label(&name);
+        if port.at("port").is_absent() || port.at("port").number() == Some(0) {
+            causes.invalid(&port.at("port"), "must be between 1 and 65535, inclusive");
+        }
+        causes.within(&port.at("port"), 1, 65535);
+        causes.one_of(&port.at("protocol"), &PROTOCOLS);
+        super::port_or_name(&port.at("targetPort"), causes);
+        let node_port = port.at("nodePort");
+        causes.within(&node_port, 1, 65535);
+        if !node_port.is_absent() && !has_node_ports {
+            causes.forbidden(&node_port, "may not be used when `type` is 'ClusterIP'");
+        }
+        let protocol = port.at("protocol").text();
+        if node_port.number().is_some_and(|number| !node_ports.insert((protocol, number))) {
+            causes.duplicate(&node_port);
+        }
+        let number = port.at("port").number();
+        if !is_headless && !seen.insert((protocol, number)) {
+            causes.push(crate::strategy::Cause::duplicate(
+                port.path(),
+                format!("{}/{protocol}", number.unwrap_or(0)),
+            ));
+        }
+    }
+    causes.unique(&list, "name");
+}
+
+fn addresses(spec: &Place<'_, '_>, causes: &mut Causes) {
+    let (first, list) = (spec.at("clusterIP"), spec.at("clusterIPs"));
+    if list.items().next().is_some_and(|address| address.text() != first.text()) {
+        causes.invalid(&list, "first value must match `clusterIP`");
+    }
+    causes.at_most(&list, 2);
+    for address in list.items().filter(|address| address.text() != "None") {
+        causes.ip(&address);
+    }
+    if list.len() > 1 && first.text() == "None" {
+        causes.invalid(&list.key("0"), "'None' must be the first and only value");
+    }
+    for family in spec.at("ipFamilies").items() {
+        causes.one_of(&family, &["IPv4", "IPv6"]);
+    }
+    causes.unique(&spec.at("ipFamilies"), "");
+    causes.at_most(&spec.at("ipFamilies"), 2);
+    causes.any_of(&spec.at("ipFamilyPolicy"), &["SingleStack", "PreferDualStack", "RequireDualStack"]);
+    for address in spec.at("externalIPs").items() {
+        causes.ip(&address);
+    }
+}
+
+fn policies(spec: &Place<'_, '_>, causes: &mut Causes) {
+    let (external, internal) = (spec.at("externalTrafficPolicy"), spec.at("internalTrafficPolicy"));
+    let is_external =
+        matches!(spec.at("type").text(), "NodePort" | "LoadBalancer") || !spec.at("externalIPs").is_empty();
+    if is_external {
+        causes.any_of(&external, &["Cluster", "Local"]);
+    } else {
+        causes.absent(&external, "may only be set for externally-accessible services");
+    }
+    causes.any_of(&internal, &["Cluster", "Local"]);
+    causes.any_of(&spec.at("trafficDistribution"), &["PreferClose", "PreferSameNode", "PreferSameZone"]);
+    let health = spec.at("healthCheckNodePort");
+    causes.within(&health, 1, 65535);
+    if !health.is_absent() && external.text() != "Local" {
+        causes.invalid(
+            &health,
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
+        );
+    }
+}
+
+/// An address that was given out is not exchanged; a service that becomes a name gives it back.
+fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+    let is_name = |service: &Place<'_, '_>| service.at("spec.type").text() == "ExternalName";
+    if is_name(new) || is_name(old) {
+        return;
+    }
+    let was = old.at("spec.clusterIP");
+    if !was.is_empty() {
+        for field in ["spec.clusterIP", "spec.clusterIPs"] {
+            let grows = field.ends_with('s') && new.at(field).len() != old.at(field).len();
+            if !grows {
+                causes.unchanged(&new.at(field), &old.at(field));
+            }
+        }
+    }
+    if let (Some(family), Some(was)) =
+        (new.at("spec.ipFamilies").items().next(), old.at("spec.ipFamilies").items().next())
+        && family.value() != was.value()
+    {
+        causes.invalid(&family, "primary ipFamily can not be changed");
+    }
+    let class = "spec.loadBalancerClass";
+    if [new, old].iter().all(|service| service.at("spec.type").text() == "LoadBalancer") {
+        causes.unchanged(&new.at(class), &old.at(class));
+    }
+}
+
+fn warn(service: &Json) -> Vec<String> {
+    let root = Place::root(service);
+    let mut warnings = Vec::new();
+    if !root.at("spec.externalIPs").is_empty() && root.at("spec.type").text() == "ExternalName" {
+        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
+    }
+    if root.at("spec.sessionAffinity").text() == "ClientIP" && root.at("spec.clusterIP").text() == "None" {
+        warnings.push("spec.SessionAffinity is ignored for headless services".to_owned());
+    }
+    warnings
+}

@@ -1,0 +1,111 @@
+//! Ephemeral containers: added to a pod that runs, never changed, never taken away.
+
+use serde_json::Value;
+
+use super::check_whole;
+use crate::fault::Fault;
+use crate::path::{OwnedStep, PathBuf};
+use crate::strategy::Json;
+use crate::strategy::causes::Causes;
+use crate::strategy::fill::{at, fields_at, set};
+use crate::strategy::place::Place;
+use crate::strategy::template;
+use crate::validate;
+
+const LIST: &str = "spec.ephemeralContainers";
+/// What makes no sense for a container that nobody waits for.
+const NOT_FOR_EPHEMERAL: [&str; 7] =
+    ["ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy"];
+
+/// Takes from what was sent the ephemeral containers alone.
+pub(super) fn prepare(pod: &mut Json, before: &Json) {
+    let list = at(pod, LIST).cloned();
+    for part in ["spec", "status"] {
+        set(pod, part, before.get(part).cloned());
+    }
+    set(pod, LIST, list);
+    template::default(pod, "spec");
+}
+
+/// Notes what is wrong with the new ones, and that old ones have changed.
+pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+    check_whole(new, causes);
+    check_each(new, causes);
+    let list = &new.at(LIST);
+    for was in old.at(LIST).items() {
+        let name = was.at("name").text();
+        match list.items().find(|now| now.at("name").text() == name) {
+            None => causes
+                .forbidden(list, &format!("existing ephemeral containers \"{name}\" may not be removed")),
+            Some(now) if now.value() != was.value() => {
+                let why = format!("existing ephemeral containers \"{name}\" may not be changed");
+                causes.forbidden(list, &why);
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
+    let spec = &pod.at("spec");
+    for container in spec.at("ephemeralContainers").items() {
+        for field in NOT_FOR_EPHEMERAL {
+            if !container.at(field).is_absent() {
+                causes.forbidden(&container.at(field), "cannot be set for an Ephemeral Container");
+            }
+        }
+        let target = container.at("targetContainerName");
+        let is_there = ["containers", "initContainers"]
+            .iter()
+            .any(|list| spec.at(list).items().any(|other| other.at("name").text() == target.text()));
+        if !target.text().is_empty() && !is_there {
+            causes.push(crate::strategy::Cause {
+                field: target.path(),
+                reason: crate::strategy::Reason::NotFound,
+                message: format!("Not found: \"{}\"", target.text()),
+            });
+        }
+    }
+    as_containers(pod, causes);
+}
+
+/// What holds for any container is checked as for any container, and told where it stands.
+fn as_containers(pod: &Place<'_, '_>, causes: &mut Causes) {
+    let Some(whole) = pod.fields() else { return };
+    let mut copy = whole.clone();
+    let added = match at(&copy, LIST).cloned() {
+        Some(Value::Array(list)) => list,
+        _ => return,
+    };
+    let Some(spec) = fields_at(&mut copy, "spec") else { return };
+    let Some(containers) = spec.get_mut("containers").and_then(Value::as_array_mut) else { return };
+    let first = containers.len();
+    for mut container in added {
+        if let Some(fields) = container.as_object_mut() {
+            fields.remove("targetContainerName");
+        }
+        containers.push(container);
+    }
+    let Ok(typed) = template::typed(&Place::root(&copy)) else { return };
+    for fault in validate::pod_spec(&typed) {
+        let Some(path) = moved(&fault.path, first) else { continue };
+        causes.push(crate::strategy::found::cause(&Fault { path, ..fault }, whole));
+    }
+}
+
+/// The path of a finding in a container beyond `first`, as that of the ephemeral container it is.
+fn moved(path: &PathBuf, first: usize) -> Option<PathBuf> {
+    match path.steps() {
+        [spec, OwnedStep::Field(list), OwnedStep::Index(at), rest @ ..]
+            if list == "containers" && *at >= first =>
+        {
+            let here = [
+                spec.clone(),
+                OwnedStep::Field("ephemeralContainers".to_owned()),
+                OwnedStep::Index(at - first),
+            ];
+            Some(PathBuf(here.into_iter().chain(rest.iter().cloned()).collect()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,92 @@
+//! What the built-in kinds differ in: a handful of functions each, called in the same order for all.
+
+use super::causes::Causes;
+use super::place::Place;
+use super::{Cause, Json, Part, Strategy, found};
+use crate::schema;
+
+/// The logic of one built-in kind. What a kind has no opinion on is [`NONE`]'s.
+pub(super) struct Rules {
+    /// Fills in what the client left out.
+    pub default: fn(&mut Json),
+    /// Decides what is not the client's to decide.
+    pub prepare: fn(&mut Json, Option<&Json>, &Part<'_>),
+    /// What is wrong with an object of the kind, new or changed, apart from its status.
+    pub check: fn(&Place<'_, '_>, &mut Causes),
+    /// What may not be said of a new object alone.
+    pub create: fn(&Place<'_, '_>, &mut Causes),
+    /// What an update of all but the status may not change: the new object, then the old one.
+    pub update: fn(&Place<'_, '_>, &Place<'_, '_>, &mut Causes),
+    /// Fields that keep the value they were created with.
+    pub frozen: &'static [&'static str],
+    /// What is wrong with a new status: the new object, then the old one.
+    pub status: fn(&Place<'_, '_>, &Place<'_, '_>, &mut Causes),
+    /// What is wrong with a change to another part: its name, the new object, then the old one.
+    pub sub: fn(&str, &Place<'_, '_>, &Place<'_, '_>, &mut Causes),
+    /// What is allowed and unwise.
+    pub warn: fn(&Json) -> Vec<String>,
+}
+
+/// A kind without logic of its own.
+pub(super) static PLAIN: Rules = NONE;
+
+/// What the rules of a kind that has some begin with.
+pub(super) const NONE: Rules = Rules {
+    default: |_| {},
+    prepare: |_, _, _| {},
+    check: |_, _| {},
+    create: |_, _| {},
+    update: |_, _, _| {},
+    frozen: &[],
+    status: |_, _, _| {},
+    sub: |_, _, _, _| {},
+    warn: |_| Vec::new(),
+};
+
+impl Strategy for Rules {
+    fn default(&self, object: &mut Json) {
+        fit(object);
+        (self.default)(object);
+    }
+
+    fn prepare(&self, object: &mut Json, before: Option<&Json>, part: &Part<'_>) {
+        (self.prepare)(object, before, part);
+    }
+
+    fn validate(&self, object: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {
+        // What is of the wrong type is told alone: the rules would take it for absent.
+        let mistyped = fit(&mut object.clone());
+        if !mistyped.is_empty() {
+            return mistyped.iter().map(|fault| found::cause(fault, object)).collect();
+        }
+        let mut causes = Causes::default();
+        let new = &Place::root(object);
+        let old = before.map(Place::root);
+        match (part, &old) {
+            (Part::Main, None) => {
+                (self.check)(new, &mut causes);
+                (self.create)(new, &mut causes);
+            }
+            (Part::Main, Some(old)) => {
+                (self.check)(new, &mut causes);
+                causes.frozen(new, old, self.frozen);
+                (self.update)(new, old, &mut causes);
+            }
+            (Part::Status, Some(old)) => (self.status)(new, old, &mut causes),
+            (Part::Sub(name), Some(old)) => (self.sub)(name, new, old, &mut causes),
+            (Part::Status | Part::Sub(_), None) => {}
+        }
+        causes.into_vec()
+    }
+
+    fn warnings(&self, object: &Json) -> Vec<String> {
+        (self.warn)(object)
+    }
+}
+
+fn fit(object: &mut Json) -> Vec<crate::fault::Fault> {
+    let text =
+        |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    schema::fit(object, &api_version, &kind)
+}

@@ -1,0 +1,85 @@
+//! Drivers of storage: what they can, on which nodes they are, how much is left.
+
+use serde_json::{Value, json};
+
+use crate::strategy::causes::Causes;
+use crate::strategy::fill::fill_all;
+use crate::strategy::place::Place;
+use crate::strategy::rules::{NONE, Rules};
+
+/// CSIDriver.
+pub(in crate::strategy) static DRIVER: Rules = Rules {
+    default: |driver| {
+        fill_all(
+            driver,
+            &[
+                ("spec.attachRequired", Value::Bool(true)),
+                ("spec.podInfoOnMount", false.into()),
+                ("spec.storageCapacity", false.into()),
+                ("spec.fsGroupPolicy", "ReadWriteOnceWithFSType".into()),
+                ("spec.volumeLifecycleModes", json!(["Persistent"])),
+                ("spec.requiresRepublish", false.into()),
+                ("spec.seLinuxMount", false.into()),
+            ],
+        );
+    },
+    check: |driver, causes| {
+        let spec = driver.at("spec");
+        causes.any_of(&spec.at("fsGroupPolicy"), &["File", "None", "ReadWriteOnceWithFSType"]);
+        for mode in spec.at("volumeLifecycleModes").items() {
+            causes.one_of(&mode, &["Ephemeral", "Persistent"]);
+        }
+        causes.unique(&spec.at("tokenRequests"), "audience");
+    },
+    frozen: &["spec.attachRequired", "spec.volumeLifecycleModes"],
+    ..NONE
+};
+
+/// CSINode.
+pub(in crate::strategy) static NODE: Rules = Rules { check: check_node, update: update_node, ..NONE };
+
+/// CSIStorageCapacity.
+pub(in crate::strategy) static CAPACITY: Rules = Rules {
+    check: |capacity, causes| {
+        if causes.required(&capacity.at("storageClassName"), "") {
+            causes.subdomain(&capacity.at("storageClassName"));
+        }
+        causes.amount(&capacity.at("capacity"));
+        causes.amount(&capacity.at("maximumVolumeSize"));
+        crate::strategy::selectors::check(&capacity.at("nodeTopology"), causes);
+    },
+    frozen: &["nodeTopology", "storageClassName"],
+    ..NONE
+};
+
+const NODE_ID_MAX: usize = 256;
+
+fn check_node(node: &Place<'_, '_>, causes: &mut Causes) {
+    let drivers = node.at("spec.drivers");
+    causes.unique(&drivers, "name");
+    for driver in drivers.items() {
+        if causes.required(&driver.at("name"), "") {
+            causes.subdomain(&driver.at("name"));
+        }
+        if causes.required(&driver.at("nodeID"), "") {
+            causes.no_longer(&driver.at("nodeID"), NODE_ID_MAX);
+        }
+        causes.not_negative(&driver.at("allocatable.count"));
+        for key in driver.at("topologyKeys").items() {
+            causes.required(&key, "");
+            causes.qualified_name(&key);
+        }
+        causes.unique(&driver.at("topologyKeys"), "");
+    }
+}
+
+/// A driver that is there stays what it is; how much it can take may change.
+fn update_node(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+    for was in old.at("spec.drivers").items() {
+        for driver in new.at("spec.drivers").items() {
+            if driver.at("name").text() == was.at("name").text() {
+                causes.frozen(&driver, &was, &["nodeID", "topologyKeys"]);
+            }
+        }
+    }
+}

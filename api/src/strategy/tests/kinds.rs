@@ -1,0 +1,160 @@
+//! Every kind with required fields: the empty object is refused, a minimal one is not, and nothing panics.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::{Part, metadata, of};
+use super::Case;
+use crate::schema;
+
+/// API version, kind, and the least that makes an object of it.
+fn least() -> impl Iterator<Item = (&'static str, &'static str, Value)> {
+    let lines = include_str!("least.txt").lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| {
+        let mut words = line.splitn(3, ' ');
+        let mut word = || words.next().unwrap();
+        (word(), word(), serde_json::from_str(word()).unwrap())
+    })
+}
+
+fn named(api_version: &str, kind: &str, mut object: Value) -> Value {
+    object["apiVersion"] = api_version.into();
+    object["kind"] = kind.into();
+    let place = if kind == "Event" { "default" } else { "a" };
+    object["metadata"] = json!({"name": "a", "namespace": place, "uid": "0000-1111"});
+    object
+}
+
+#[test]
+fn the_empty_object_is_refused_where_anything_is_asked_for_and_the_least_is_not() {
+    for (api_version, kind, least) in least() {
+        let asks = least != json!({});
+        let said = Case::new(named(api_version, kind, least)).said(&Part::Main);
+        assert_eq!(said, [] as [&str; 0], "{kind}");
+        let said = Case::new(named(api_version, kind, json!({}))).said(&Part::Main);
+        assert_eq!(!said.is_empty(), asks, "an empty {kind}: {said:?}");
+    }
+}
+
+#[test]
+fn every_kind_that_can_be_written_stands_in_the_list() {
+    // Kinds of requests, which are answered and not stored, and those that others add.
+    let others = [
+        "admissionregistration.k8s.io",
+        "resource.k8s.io",
+        "apiregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "internal.apiserver.k8s.io",
+        "storagemigration.k8s.io",
+    ];
+    let requests = [
+        "Binding",
+        "PodCertificateRequest",
+        "ClusterTrustBundle",
+        "ComponentStatus",
+        "Eviction",
+        "Scale",
+        "DeleteOptions",
+        "Status",
+    ];
+    for (api_version, kind, _) in schema::all().kinds() {
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let is_object = !kind.ends_with("List") && !kind.ends_with("Options") && !requests.contains(&kind);
+        if is_object
+            && !others.contains(&group)
+            && !api_version.contains("alpha")
+            && !api_version.contains("beta")
+        {
+            assert!(least().any(|row| (row.0, row.1) == (api_version, kind)), "{api_version} {kind}");
+        }
+    }
+}
+
+#[test]
+fn writing_an_object_again_changes_nothing() {
+    for (api_version, kind, least) in least() {
+        let before = Case::new(named(api_version, kind, least)).object;
+        let again = Case::update(&before, &Part::Main, |_| {});
+        assert_eq!(again.object, before, "{kind}");
+        assert_eq!(again.said(&Part::Main), [] as [&str; 0], "{kind}");
+        assert_eq!(again.said(&Part::Status), [] as [&str; 0], "{kind}");
+    }
+}
+
+#[test]
+fn a_field_of_the_wrong_type_is_told_alone() {
+    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": "three"}});
+    let said = Case::new(object).said(&Part::Main);
+    assert!(said.len() == 1 && said[0].starts_with("spec.replicas: Invalid value: \"three\""), "{said:?}");
+}
+
+/// Puts `value` into a random place of an object.
+fn put(object: &mut Value, steps: &[usize], value: Value) {
+    let mut here = object;
+    for step in steps {
+        let length = match &*here {
+            Value::Object(fields) => fields.len(),
+            Value::Array(elements) => elements.len(),
+            _ => 0,
+        };
+        if length == 0 {
+            break;
+        }
+        here = match here {
+            Value::Object(fields) => fields.values_mut().nth(step % length).unwrap(),
+            Value::Array(elements) => &mut elements[step % length],
+            _ => return,
+        };
+    }
+    *here = value;
+}
+
+const PARTS: [Part<'static>; 6] = [
+    Part::Main,
+    Part::Status,
+    Part::Sub("ephemeralcontainers"),
+    Part::Sub("resize"),
+    Part::Sub("approval"),
+    Part::Sub("x"),
+];
+
+proptest! {
+    /// Whatever stands wherever: nothing panics, and what was filled in once is full.
+    #[test]
+    fn any_shape_is_taken(
+        row in prop::sample::select(least().collect::<Vec<_>>()),
+        any in crate::shape::random::any_object(),
+        value in crate::shape::random::any_value(),
+        steps in prop::collection::vec(0..9_usize, 1..7),
+    ) {
+        let (api_version, kind, least) = row;
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let strategy = of(group, kind);
+        let right = named(api_version, kind, least);
+        let mut wrong = right.clone();
+        put(&mut wrong, &steps, value);
+        for object in [any, wrong] {
+            let Value::Object(mut object) = object else { continue };
+            object.insert("apiVersion".to_owned(), api_version.into());
+            object.insert("kind".to_owned(), kind.into());
+            let mut once = object.clone();
+            strategy.default(&mut once);
+            let mut twice = once.clone();
+            strategy.default(&mut twice);
+            prop_assert_eq!(&once, &twice);
+            schema::fit(&mut twice, api_version, kind);
+            prop_assert_eq!(&once, &twice);
+            for part in PARTS {
+                for before in [None, right.as_object(), Some(&object)] {
+                    let mut new = once.clone();
+                    strategy.prepare(&mut new, before, &part);
+                    strategy.validate(&new, before, &part);
+                    strategy.warnings(&new);
+                    metadata(&new, before, group, kind);
+                }
+            }
+        }
+    }
+}

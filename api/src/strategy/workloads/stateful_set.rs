@@ -1,0 +1,99 @@
+//! StatefulSets: pods with an order and a memory.
+
+use serde_json::Value;
+
+use crate::strategy::causes::Causes;
+use crate::strategy::fill::{each, fill, fill_all, text};
+use crate::strategy::place::Place;
+use crate::strategy::rules::{NONE, Rules};
+use crate::strategy::storage::claim;
+use crate::strategy::{Json, template};
+
+pub(in crate::strategy) static RULES: Rules = Rules {
+    default,
+    check,
+    update,
+    status: |new, _, causes| {
+        let counts = ["readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"];
+        super::check_counts(new, &counts, causes);
+    },
+    ..NONE
+};
+
+/// What an update may change of the spec.
+const MUTABLE: [&str; 7] = [
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+];
+const ONLY: &str = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+
+fn default(set: &mut Json) {
+    fill_all(
+        set,
+        &[
+            ("spec.podManagementPolicy", Value::from("OrderedReady")),
+            ("spec.updateStrategy.type", "RollingUpdate".into()),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenDeleted", "Retain".into()),
+            ("spec.persistentVolumeClaimRetentionPolicy.whenScaled", "Retain".into()),
+            ("spec.replicas", 1.into()),
+            ("spec.revisionHistoryLimit", 10.into()),
+        ],
+    );
+    if text(set, "spec.updateStrategy.type") == "RollingUpdate" {
+        fill(set, "spec.updateStrategy.rollingUpdate.partition", 0);
+    }
+    for template in each(set, "spec.volumeClaimTemplates") {
+        fill(template, "apiVersion", "v1");
+        fill(template, "kind", "PersistentVolumeClaim");
+        claim::default(template);
+        fill(template, "status.phase", "Pending");
+    }
+    template::default(set, "spec.template.spec");
+}
+
+fn check(set: &Place<'_, '_>, causes: &mut Causes) {
+    let spec = set.at("spec");
+    for count in ["replicas", "minReadySeconds", "revisionHistoryLimit", "ordinals.start"] {
+        causes.not_negative(&spec.at(count));
+    }
+    causes.one_of(&spec.at("podManagementPolicy"), &["OrderedReady", "Parallel"]);
+    let strategy = spec.at("updateStrategy");
+    let rolling = strategy.at("rollingUpdate");
+    causes.one_of(&strategy.at("type"), &["RollingUpdate", "OnDelete"]);
+    match strategy.at("type").text() {
+        "OnDelete" if !rolling.is_absent() => {
+            causes.invalid(&rolling, "only allowed for updateStrategy 'RollingUpdate'");
+        }
+        "RollingUpdate" => {
+            causes.not_negative(&rolling.at("partition"));
+            super::count_or_share(&rolling.at("maxUnavailable"), causes);
+            if !rolling.at("maxUnavailable").is_absent() && super::is_none(&rolling.at("maxUnavailable")) {
+                causes.invalid(&rolling.at("maxUnavailable"), "cannot be 0");
+            }
+        }
+        _ => {}
+    }
+    let retention = spec.at("persistentVolumeClaimRetentionPolicy");
+    for when in ["whenDeleted", "whenScaled"] {
+        causes.any_of(&retention.at(when), &["Retain", "Delete"]);
+    }
+    super::check_template(set, &super::always("StatefulSet"), causes);
+}
+
+fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+    let rest = |set: &Place<'_, '_>| {
+        let mut spec = set.at("spec").fields().cloned().unwrap_or_default();
+        spec.retain(|field, _| !MUTABLE.contains(&field.as_str()));
+        // What became of claims is nothing that a client asked for.
+        each(&mut spec, "volumeClaimTemplates").for_each(|template| drop(template.remove("status")));
+        spec
+    };
+    if rest(new) != rest(old) {
+        causes.forbidden(&new.at("spec"), ONLY);
+    }
+}
