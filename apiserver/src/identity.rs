@@ -1,27 +1,39 @@
-//! Who sends a request: a user and groups, from a verified certificate or from nothing.
+//! Who sends a request: a user and groups, from a verified certificate, a token, or nothing.
 
+use std::collections::BTreeMap;
+
+use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
 /// The user of a request without credentials.
-const ANONYMOUS: &str = "system:anonymous";
+pub(crate) const ANONYMOUS: &str = "system:anonymous";
 /// The group of requests without credentials.
-const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of everyone who showed credentials that hold.
-const AUTHENTICATED: &str = "system:authenticated";
+pub(crate) const AUTHENTICATED: &str = "system:authenticated";
+/// The group that may do everything, whatever roles say.
+pub const MASTERS: &str = "system:masters";
+/// Under which name the extras tell by what somebody was known.
+pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// Who sends a request; handlers find it in the request's extensions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// The user's name.
     pub user: String,
+    /// Tells this user from others of that name at other times; empty where nothing does.
+    pub uid: String,
     /// Every group the user is in, as the credentials list them, `system:authenticated` last.
     pub groups: Vec<String>,
+    /// What else the credentials say, such as the pod that a token is of.
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 impl Identity {
     /// Nobody in particular.
     pub fn anonymous() -> Self {
-        Self { user: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+        let groups = vec![UNAUTHENTICATED.to_owned()];
+        Self { user: ANONYMOUS.to_owned(), groups, ..Self::default() }
     }
 
     /// A user whose credentials hold.
@@ -32,7 +44,7 @@ impl Identity {
                 all.push(group);
             }
         }
-        Self { user: user.into(), groups: all }
+        Self { user: user.into(), groups: all, ..Self::default() }
     }
 
     /// The user (CN) and groups (every O) of a certificate that was verified before; `None` when it names no user.
@@ -40,7 +52,10 @@ impl Identity {
     /// A name in letters that cannot be read makes the whole certificate nobody's: half an identity is none.
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
-        Self::of_name(certificate.subject())
+        let mut identity = Self::of_name(certificate.subject())?;
+        let hash: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        identity.extra.insert(CREDENTIAL.to_owned(), vec![format!("X509SHA256={hash}")]);
+        Some(identity)
     }
 
     fn of_name(name: &X509Name<'_>) -> Option<Self> {
@@ -49,6 +64,11 @@ impl Identity {
         let groups: Option<Vec<String>> =
             name.iter_organization().map(|group| group.as_str().ok().map(str::to_owned)).collect();
         Some(Self::authenticated(user, groups?))
+    }
+
+    /// Whether the user may do everything, whatever roles say.
+    pub fn is_master(&self) -> bool {
+        self.is_in(MASTERS)
     }
 
     /// Whether no credentials were shown.

@@ -9,6 +9,9 @@ use crate::resource::{Resource, Subresource};
 /// What may be done with a kind that is written by clients.
 const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
 const STATUS: &[Subresource] = &[status("")];
+/// What may be done with a kind whose objects are questions: none of them is ever in the store.
+const CREATE: &[&str] = &["create"];
+const TOKEN: &[Subresource] = &[Subresource { name: "token", kind: "TokenRequest", verbs: CREATE }];
 
 const fn status(kind: &'static str) -> Subresource {
     Subresource { name: "status", kind, verbs: &["get", "patch", "update"] }
@@ -48,6 +51,16 @@ const fn in_all(row: Resource) -> Resource {
     Resource { categories: &["all"], ..row }
 }
 
+/// A kind whose objects are questions, answered by [`crate::auth`].
+const fn question(
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+) -> Resource {
+    Resource { verbs: CREATE, namespaced: false, ..row((group, "v1"), kind, plural, singular, &[]) }
+}
+
 /// A kind that lies in no namespace.
 const fn cluster(row: Resource) -> Resource {
     Resource { namespaced: false, ..row }
@@ -58,6 +71,8 @@ const APPS: (&str, &str) = ("apps", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 const NET: (&str, &str) = ("networking.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 
 /// Everything that is served.
@@ -89,6 +104,7 @@ pub const KINDS: &[Resource] = &[
     Resource { columns: table::CONFIG_MAPS, ..row(CORE, "ConfigMap", "configmaps", "configmap", &["cm"]) },
     Resource { fields: &["type"], columns: table::SECRETS, ..row(CORE, "Secret", "secrets", "secret", &[]) },
     Resource {
+        subresources: TOKEN,
         columns: table::SERVICE_ACCOUNTS,
         ..row(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount", &["sa"])
     },
@@ -268,6 +284,20 @@ pub const KINDS: &[Resource] = &[
         columns: table::ROLE_BINDINGS,
         ..cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[]))
     },
+    question(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", "selfsubjectreview"),
+    question(AUTHENTICATION, "TokenReview", "tokenreviews", "tokenreview"),
+    Resource {
+        namespaced: true,
+        ..question(
+            AUTHORIZATION,
+            "LocalSubjectAccessReview",
+            "localsubjectaccessreviews",
+            "localsubjectaccessreview",
+        )
+    },
+    question(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", "selfsubjectaccessreview"),
+    question(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", "selfsubjectrulesreview"),
+    question(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", "subjectaccessreview"),
 ];
 
 #[cfg(test)]
@@ -280,7 +310,10 @@ mod tests {
             let of = api::schema::all().kind(kind.group, kind.version, kind.kind);
             assert!(of.is_some(), "{}/{} {}", kind.group, kind.version, kind.kind);
             let has_status = of.and_then(|of| of.field("status")).is_some();
-            assert_eq!(has_status, !kind.subresources.is_empty(), "the status of {}", kind.kind);
+            let is_written_apart = kind.subresources.iter().any(|part| part.name == "status");
+            // The status of a question is its answer.
+            let is_question = kind.verbs == super::CREATE;
+            assert_eq!(has_status && !is_question, is_written_apart, "the status of {}", kind.kind);
         }
     }
 }

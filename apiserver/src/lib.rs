@@ -6,8 +6,9 @@
 //! [`storage::Store`].
 
 mod api;
+pub mod auth;
 pub mod discovery;
-mod identity;
+pub mod identity;
 pub mod kinds;
 pub mod list;
 pub mod openapi;

@@ -85,7 +85,8 @@ impl Objects {
     }
 }
 
-fn decode_percent(text: &str) -> Option<String> {
+/// The text that a part of a path stands for; `None` when it is none.
+pub(crate) fn decode_percent(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
     }

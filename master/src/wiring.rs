@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use apiserver::auth::Issuer;
 use apiserver::tls::{self, Keys};
 use jiff::Timestamp;
 use rustls::ServerConfig;
@@ -52,8 +53,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let checks = Checks::new().ready("shutdown", move || {
         if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
     });
-    let api = api::open(&options.data_dir).await?;
-    let router = server::router(api.router(), &Arc::new(checks));
+    let issuer = Issuer {
+        name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
+        server: format!("https://{advertised}"),
+    };
+    let (api, auth) = api::open(&options.data_dir, &pki.service_account_key()?, issuer).await?;
+    let router = server::router(api, &Arc::new(checks), &auth);
     tokio::spawn(renew(pki, names, swap));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);

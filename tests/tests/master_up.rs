@@ -141,12 +141,12 @@ async fn people_and_nodes_are_given_what_they_need_from_the_files_alone() {
     let jane = Kubeconfig::read(&kubeconfig.stdout).unwrap();
     let own = (jane.credentials.certificates.as_str(), jane.credentials.key.as_str());
     let client = trusting(&jane.authority, Some(own)).unwrap();
-    assert_eq!(master.ask(&client, "/api").await.unwrap().0, 200, "the last of her groups counts");
+    assert_eq!(master.ask(&client, "/api/v1/nodes").await.unwrap().0, 200, "the last of her groups counts");
     let kubeconfig = master.verb(&["kubeconfig", "--user", "joe", "--group", "dev"]).await;
     let joe = Kubeconfig::read(&kubeconfig.stdout).unwrap();
     let own = (joe.credentials.certificates.as_str(), joe.credentials.key.as_str());
     let client = trusting(&joe.authority, Some(own)).unwrap();
-    let (code, status) = master.ask(&client, "/api").await.unwrap();
+    let (code, status) = master.ask(&client, "/api/v1/nodes").await.unwrap();
     assert!(code == 403 && status.contains(r#"User \"joe\""#), "{code} {status}");
 
     let join = master.verb(&["join-string"]).await.stdout;

@@ -171,6 +171,13 @@ impl FieldSelector {
         self.0.push(FieldRequirement { path, value: name.to_owned(), equal: true });
     }
 
+    /// The one name that an object must have to be meant, where it is asked for.
+    pub fn name(&self) -> Option<&str> {
+        let named =
+            |requirement: &&FieldRequirement| requirement.equal && requirement.path == "metadata.name";
+        self.0.iter().find(named).map(|requirement| requirement.value.as_str())
+    }
+
     /// Refuses fields that the resource does not offer; `fields` are those beyond name and namespace.
     ///
     /// # Errors

@@ -76,6 +76,19 @@ impl Watcher {
         }
     }
 
+    /// Whether something may have changed that has not been taken; looks at no lock.
+    pub fn has_news(&self) -> bool {
+        self.newest.has_changed().unwrap_or(true)
+    }
+
+    /// Takes the changes that are there already, oldest first, and waits for none; call it until it returns none.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    pub fn ready(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
+        self.take()
+    }
+
     /// The revision up to which everything has been taken; a bookmark may name it.
     pub fn progress(&mut self) -> u64 {
         let shared = self.store.lock();

@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use crate::status::Status;
 
 /// Longest body; the stock server's limit.
-pub(super) const MAX_BYTES: usize = 3 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// An object as it was sent, and what is to be said about it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Sent {
 }
 
 /// The media type of a request, without parameters; JSON when it names none.
-pub(super) fn media_type(headers: &HeaderMap) -> &str {
+pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
     if media_type.is_empty() { "application/json" } else { media_type }
@@ -30,7 +30,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
 ///
 /// # Errors
 /// 400 for what cannot be read, 415 for a media type that is not taken.
-pub(super) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
+pub(crate) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
     let wrong =
         |error: &dyn std::fmt::Display| Status::bad_request(format!("the body cannot be read: {error}"));
     match media_type {

@@ -3,7 +3,7 @@
 //! The order is that of the stock server: read the body, prepare the metadata, decide who owns which field, write. A
 //! write that somebody else came before is decided anew, unless the client said on what revision it is to be made.
 
-mod body;
+pub(crate) mod body;
 mod delete;
 mod meta;
 mod options;
@@ -21,6 +21,7 @@ use uuid::Uuid;
 
 use self::meta::{Fresh, Part};
 use self::options::Options;
+use crate::auth::Caller;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
 use crate::resource::Resource;
@@ -43,6 +44,8 @@ struct Write<'a> {
     objects: &'a Objects,
     options: Options,
     manager: String,
+    /// Who writes; absent for the server itself, and where nobody is asked who he is.
+    caller: Option<Caller>,
     now: Timestamp,
 }
 
@@ -72,7 +75,8 @@ pub(crate) async fn answer(
         parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let manager = manager_of(options.field_manager.as_deref(), agent);
     let media_type = body::media_type(&parts.headers);
-    let write = Write { registry, resource, objects, options, manager, now: Timestamp::now() };
+    let caller = parts.extensions.get().cloned();
+    let write = Write { registry, resource, objects, options, manager, caller, now: Timestamp::now() };
     match (&parts.method, &objects.name) {
         (&Method::POST, None) => write.create(media_type, &bytes).await,
         (&Method::PUT, Some(name)) => write.update(name, media_type, &bytes).await,
@@ -93,7 +97,8 @@ pub async fn ensure(registry: &Registry, plural: &str, object: Map<String, Value
     let resource = resource.ok_or_else(Status::no_such_path)?;
     let objects = Objects::default();
     let (options, manager) = (Options::default(), MASTER.to_owned());
-    let write = Write { registry, resource, objects: &objects, options, manager, now: Timestamp::now() };
+    let now = Timestamp::now();
+    let write = Write { registry, resource, objects: &objects, options, manager, caller: None, now };
     if write.find(meta::text(&object, "name")).is_some() {
         return Ok(());
     }
@@ -116,6 +121,7 @@ impl Write<'_> {
         let mut object = self.owned(None, object, Part::Main);
         let name = meta::text(&object, "name").to_owned();
         check_name(self.resource, &name)?;
+        self.check_grant(None, &object)?;
         if self.options.dry_run {
             if self.find(&name).is_some() {
                 return Err(Status::already_exists(self.resource, &name));
@@ -148,6 +154,7 @@ impl Write<'_> {
             let before = self.get(name)?;
             let old = before.decode();
             let object = meta::updated(self.resource, &old, decide(&old)?, part)?;
+            self.check_grant(Some(&old), &object)?;
             let object = self.owned(Some(&old), object, part);
             if self.options.dry_run {
                 return Ok(Written { object, is_new: false });
@@ -200,6 +207,16 @@ impl Write<'_> {
             shape: api::schema::shape(api_version, self.resource.kind),
             now: self.now,
         }
+    }
+
+    /// Nobody gives what he does not have.
+    fn check_grant(
+        &self,
+        before: Option<&Map<String, Value>>,
+        object: &Map<String, Value>,
+    ) -> Result<(), Status> {
+        let Some(caller) = &self.caller else { return Ok(()) };
+        caller.check_grant(self.resource.group, self.resource.plural, before, object)
     }
 
     /// Nothing is made in a namespace that is not there, or that is on its way out.

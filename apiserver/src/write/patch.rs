@@ -84,8 +84,12 @@ impl Write<'_> {
     ) -> Result<Written, Option<Status>> {
         let Some(before) = before else {
             let fresh = super::fresh(self.now);
+            if let Some(caller) = &self.caller {
+                caller.check_create(self.objects)?;
+            }
             meta::created(self.resource, &mut object, self.objects.namespace.as_deref(), &fresh)?;
             super::check_name(self.resource, name)?;
+            self.check_grant(None, &object)?;
             if self.options.dry_run {
                 return Ok(Written { object, is_new: true });
             }
@@ -97,6 +101,7 @@ impl Write<'_> {
         };
         let old = before.decode();
         let object = meta::updated(self.resource, &old, object, part)?;
+        self.check_grant(Some(&old), &object)?;
         if self.options.dry_run {
             return Ok(Written { object, is_new: false });
         }

@@ -1,7 +1,7 @@
 //! Certificates of a cluster: a root and an intermediate authority, the server's own, and those of people.
 //!
 //! Files of the directory, in the order in which they are made: `root.key`, `root.crt`, `intermediate.key`,
-//! `intermediate.crt`, `serving.pem`. A kill between any two leaves something the next start completes. Whoever brings
+//! `intermediate.crt`, `serving.pem`, `service-account.key`. A kill between any two leaves something the next start completes. Whoever brings
 //! authorities from outside puts the first four there, `root.key` excepted. What is damaged or does not fit is refused,
 //! never overwritten. Knows nothing of the rest of the master.
 
@@ -33,6 +33,8 @@ const SERVER_NAME: &str = "kube-apiserver";
 const ROOT: &str = "root";
 const INTERMEDIATE: &str = "intermediate";
 const SERVING: &str = "serving.pem";
+/// The key that signs tokens of service accounts; no certificate goes with it.
+const SERVICE_ACCOUNT: &str = "service-account";
 
 /// The authorities of a cluster.
 #[derive(Debug)]
@@ -178,6 +180,23 @@ impl Pki {
         let key = generate(user)?;
         let signed = self.intermediate.sign(user, groups, &Purpose::Client, &key, now)?;
         Ok(Credentials { certificates: pem_of(&self.lead(signed)), key: key.serialize_pem() })
+    }
+
+    /// The key that signs tokens of service accounts (PKCS #8, DER); made where there is none.
+    ///
+    /// # Errors
+    /// When the file is damaged or cannot be written.
+    pub fn service_account_key(&self) -> Result<Vec<u8>, Error> {
+        let path = self.directory.join(SERVICE_ACCOUNT).with_extension("key");
+        let key = match files::read(&path)? {
+            None => make_key(&self.directory, SERVICE_ACCOUNT)?,
+            Some(pem) => read::key(&pem).map_err(|fault| {
+                let remedy = "restore it from a backup, or move it away: the next start makes a new one, and every token of a \
+                              service account is void";
+                Error::unusable(&path, fault, remedy)
+            })?,
+        };
+        Ok(key.serialize_der())
     }
 
     /// Whether a client's certificate (PEM) is of this cluster and lives for a while yet.

@@ -1,13 +1,13 @@
-//! The router of the API server: health and version for everybody, and behind a gate whatever API is plugged in.
+//! The router of the API server: health, version and whatever API is plugged in, all of it for those who may.
 
-mod gate;
 mod health;
 
 use std::sync::Arc;
 
+use apiserver::auth::Auth;
 use apiserver::{Status, Version};
 use axum::routing::get;
-use axum::{Json, Router, middleware};
+use axum::{Json, Router};
 
 pub use health::Checks;
 
@@ -15,15 +15,16 @@ pub use health::Checks;
 pub const VERSION: Version =
     Version { major: "1", minor: "36", git_version: concat!("v1.36.0+coracle-", env!("CARGO_PKG_VERSION")) };
 
-/// Every path of the server; `api` answers what is neither health nor version, and only to those who may.
-pub fn router(api: Router, checks: &Arc<Checks>) -> Router {
-    Router::new()
+/// Every path of the server; `api` answers what is neither health nor version.
+pub fn router(api: Router, checks: &Arc<Checks>, auth: &Arc<Auth>) -> Router {
+    let router = Router::new()
         .route("/version", get(|| async { Json(VERSION.document()) }))
         .merge(health::router(checks))
         .method_not_allowed_fallback(|| async {
             Status::method_not_allowed("the server does not allow this method on the requested resource")
         })
-        .fallback_service(api.layer(middleware::from_fn(gate::pass)))
+        .fallback_service(api);
+    auth.guard(router)
 }
 
 /// An API that holds nothing yet.

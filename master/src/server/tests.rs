@@ -4,6 +4,9 @@
 use std::sync::Arc;
 
 use apiserver::Identity;
+use apiserver::auth::rbac::stock;
+use apiserver::auth::{Auth, Issuer, Signer};
+use apiserver::store::{Draft, Memory};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::routing::get;
@@ -24,8 +27,22 @@ async fn ask(router: &Router, who: Option<Identity>, method: &str, path: &str) -
     (code, String::from_utf8(body.to_vec()).unwrap())
 }
 
+/// Decides by the stock roles.
+fn auth() -> Arc<Auth> {
+    let store = Memory::new(1);
+    for (kind, object) in stock::objects() {
+        store.put(&kind.qualified(), &Draft::new(&object, &[]));
+    }
+    let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
+    Auth::new(
+        store,
+        signer,
+        Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() },
+    )
+}
+
 fn healthy() -> Router {
-    router(no_api(), &Arc::new(Checks::new()))
+    router(no_api(), &Arc::new(Checks::new()), &auth())
 }
 
 #[tokio::test]
@@ -39,11 +56,14 @@ async fn anonymous_sees_health_and_version_only() {
         assert_eq!(ask(&router, Some(jane.clone()), "GET", path).await.0, known, "jane {path}");
         assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await.0, master, "admin {path}");
     };
-    for open in ["/livez", "/readyz?verbose", "/healthz", "/livez/ping", "/version"] {
+    for open in ["/livez", "/readyz?verbose", "/healthz", "/version"] {
         check(open, 200, 200, 200).await;
     }
-    check("/livez/nothing", 404, 404, 404).await;
-    for closed in ["/", "/api", "/apis/", "/metrics", "/livez/", "/livez/ping/x", "//version", "/version/x"] {
+    // Single checks are for those who watch over the cluster.
+    check("/livez/ping", 403, 403, 200).await;
+    check("/livez/nothing", 403, 403, 404).await;
+    check("/api", 403, 404, 404).await;
+    for closed in ["/", "/metrics", "/livez/", "/livez/ping/x", "//version", "/version/x", "/api/v1/pods"] {
         check(closed, 403, 403, 404).await;
     }
 }
@@ -52,9 +72,12 @@ async fn anonymous_sees_health_and_version_only() {
 async fn refusals_are_objects_that_clients_read() {
     let (_, body) = ask(&healthy(), None, "DELETE", "/api/v1/pods?watch=1").await;
     let status: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(status["message"], "forbidden: User \"system:anonymous\" cannot delete path \"/api/v1/pods\"");
+    let expected = "pods is forbidden: User \"system:anonymous\" cannot deletecollection resource \"pods\" in API group \"\" \
+                    at the cluster scope";
+    assert_eq!(status["message"], expected);
     assert_eq!((&status["reason"], &status["kind"]), (&"Forbidden".into(), &"Status".into()));
-    let (code, body) = ask(&healthy(), None, "POST", "/version").await;
+    let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
+    let (code, body) = ask(&healthy(), Some(admin), "POST", "/version").await;
     let status: Value = serde_json::from_str(&body).unwrap();
     assert_eq!((code, &status["reason"]), (405, &"MethodNotAllowed".into()));
     let (_, body) = ask(&healthy(), None, "GET", "/version").await;
@@ -66,7 +89,8 @@ async fn refusals_are_objects_that_clients_read() {
 #[tokio::test]
 async fn a_failed_check_has_a_name_and_no_reason() {
     let checks = Checks::new().ready("store", || Err("disk is on fire".to_owned()));
-    let router = router(no_api(), &Arc::new(checks));
+    let router = router(no_api(), &Arc::new(checks), &auth());
+    let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
     for (path, code, body) in [
         ("/livez", 200, "ok"),
         ("/livez?verbose", 200, "[+]ping ok\nlivez check passed\n"),
@@ -74,15 +98,15 @@ async fn a_failed_check_has_a_name_and_no_reason() {
         ("/readyz?exclude=store&verbose=", 200, "[+]ping ok\n[+]store excluded: ok\nreadyz check passed\n"),
         ("/readyz/store", 500, "internal server error: check store failed: reason withheld\n"),
     ] {
-        assert_eq!(ask(&router, None, "GET", path).await, (code, body.to_owned()), "{path}");
+        assert_eq!(ask(&router, Some(admin.clone()), "GET", path).await, (code, body.to_owned()), "{path}");
     }
-    assert_eq!(ask(&router, None, "GET", "/livez/store").await.0, 404);
+    assert_eq!(ask(&router, Some(admin), "GET", "/livez/store").await.0, 404);
 }
 
 #[tokio::test]
-async fn what_is_plugged_in_answers_masters_alone() {
+async fn what_is_plugged_in_answers_those_who_may() {
     let api = Router::new().route("/api", get(|| async { "the API" }));
-    let router = router(api, &Arc::new(Checks::new()));
+    let router = router(api, &Arc::new(Checks::new()), &auth());
     let admin = Identity::authenticated("admin", ["system:masters".to_owned()]);
     assert_eq!(ask(&router, Some(admin), "GET", "/api").await, (200, "the API".to_owned()));
     assert_eq!(ask(&router, None, "GET", "/api").await.0, 403);

@@ -1,0 +1,89 @@
+//! Questions of who may do what.
+
+use serde_json::{Map, Value, json};
+
+use super::{AUTHORIZATION, invalid, subject, text};
+use crate::auth::rbac::Rule;
+use crate::auth::{Attributes, Auth, Decision, ResourceAttributes};
+use crate::identity::Identity;
+use crate::status::Status;
+
+/// Whether somebody may do something.
+pub(super) fn review(auth: &Auth, spec: &Value) -> Result<Value, Status> {
+    let kind = "SubjectAccessReview";
+    let attributes = read(kind, spec)?;
+    let who = subject::read(spec);
+    if who.user.is_empty() && who.groups.is_empty() {
+        let what = "Invalid value: \"\": at least one of user or group must be specified";
+        return Err(invalid(kind, AUTHORIZATION, "spec.user", what));
+    }
+    Ok(decided(auth, &who, &attributes))
+}
+
+/// The same in one namespace alone.
+pub(super) fn local_review(auth: &Auth, spec: &Value, namespace: &str) -> Result<Value, Status> {
+    if text(&spec["resourceAttributes"], "namespace") != namespace {
+        let message = format!("spec.resourceAttributes.namespace must match namespace: {namespace}");
+        return Err(Status::bad_request(message));
+    }
+    review(auth, spec)
+}
+
+/// Whether the sender may do something.
+pub(super) fn self_review(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
+    Ok(decided(auth, who, &read("SelfSubjectAccessReview", spec)?))
+}
+
+/// Everything that the sender may do in a namespace.
+pub(super) fn rules(auth: &Auth, who: &Identity, spec: &Value) -> Result<Value, Status> {
+    let namespace = text(spec, "namespace");
+    if namespace.is_empty() {
+        return Err(Status::bad_request("no namespace on request: say in spec.namespace which one is meant"));
+    }
+    let rules = auth.authorizer().with_index(|index| index.rules_of(who, namespace));
+    let (on_paths, on_resources): (Vec<Rule>, Vec<Rule>) =
+        rules.into_iter().partition(|rule| rule.resources.is_empty() && !rule.paths.is_empty());
+    let shown = |rules: &[Rule]| -> Value { rules.iter().map(Rule::json).collect() };
+    Ok(
+        json!({"resourceRules": shown(&on_resources), "nonResourceRules": shown(&on_paths), "incomplete": false}),
+    )
+}
+
+/// What a question is about: objects, or a path.
+fn read(kind: &str, spec: &Value) -> Result<Attributes, Status> {
+    let part = |field: &str| spec.get(field).and_then(Value::as_object).filter(|part| !part.is_empty());
+    match (part("resourceAttributes"), part("nonResourceAttributes")) {
+        (Some(resource), None) => {
+            let text = |field: &str| text_of(resource, field);
+            let on = ResourceAttributes {
+                group: text("group"),
+                version: text("version"),
+                resource: text("resource"),
+                subresource: text("subresource"),
+                name: text("name"),
+                namespace: text("namespace"),
+            };
+            Ok(Attributes::on(&text("verb"), on))
+        }
+        (None, Some(path)) => Ok(Attributes::on_path(&text_of(path, "verb"), &text_of(path, "path"))),
+        _ => {
+            let what =
+                "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified";
+            Err(invalid(kind, AUTHORIZATION, "spec.resourceAttributes", what))
+        }
+    }
+}
+
+fn text_of(of: &Map<String, Value>, field: &str) -> String {
+    of.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn decided(auth: &Auth, who: &Identity, attributes: &Attributes) -> Value {
+    let decision = auth.authorizer().decide(who, attributes);
+    let mut status = json!({"allowed": decision.is_allowed()});
+    let (Decision::Allowed(reason) | Decision::Denied(reason)) = decision;
+    if !reason.is_empty() {
+        status["reason"] = reason.into();
+    }
+    status
+}

@@ -1,0 +1,173 @@
+//! Objects that are questions: they are created, answered and forgotten.
+
+mod access;
+mod subject;
+mod tokens;
+
+use axum::body::{Body, to_bytes};
+use axum::response::{IntoResponse as _, Response};
+use http::{Request, StatusCode, header};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{Auth, ResourceAttributes};
+use crate::identity::Identity;
+use crate::status::Status;
+use crate::write::body;
+
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+
+/// A kind of question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Review {
+    /// Who am I?
+    SelfSubject,
+    /// Whose is this token?
+    Token,
+    /// May somebody do this?
+    SubjectAccess,
+    /// May somebody do this in this namespace?
+    LocalSubjectAccess,
+    /// May I do this?
+    SelfSubjectAccess,
+    /// What may I do in a namespace?
+    SelfSubjectRules,
+    /// May I have a token of this account? It is no question in the store either.
+    TokenRequest,
+}
+
+impl Review {
+    const ALL: [Self; 7] = [
+        Self::SelfSubject,
+        Self::Token,
+        Self::SubjectAccess,
+        Self::LocalSubjectAccess,
+        Self::SelfSubjectAccess,
+        Self::SelfSubjectRules,
+        Self::TokenRequest,
+    ];
+
+    /// Group, resource and part of it, kind.
+    fn names(self) -> (&'static str, &'static str, &'static str, &'static str) {
+        match self {
+            Self::SelfSubject => (AUTHENTICATION, "selfsubjectreviews", "", "SelfSubjectReview"),
+            Self::Token => (AUTHENTICATION, "tokenreviews", "", "TokenReview"),
+            Self::SubjectAccess => (AUTHORIZATION, "subjectaccessreviews", "", "SubjectAccessReview"),
+            Self::LocalSubjectAccess => {
+                (AUTHORIZATION, "localsubjectaccessreviews", "", "LocalSubjectAccessReview")
+            }
+            Self::SelfSubjectAccess => {
+                (AUTHORIZATION, "selfsubjectaccessreviews", "", "SelfSubjectAccessReview")
+            }
+            Self::SelfSubjectRules => {
+                (AUTHORIZATION, "selfsubjectrulesreviews", "", "SelfSubjectRulesReview")
+            }
+            Self::TokenRequest => ("", "serviceaccounts", "token", "TokenRequest"),
+        }
+    }
+
+    /// The question that a request asks, if it is one.
+    ///
+    /// # Errors
+    /// 404 or 405 for what cannot be done with a question: nothing of it is ever in the store.
+    pub fn of(verb: &str, on: &ResourceAttributes) -> Result<Option<Self>, Status> {
+        let is = |review: &Self| {
+            let (group, resource, part, _) = review.names();
+            let is_part = part.is_empty() || on.subresource == part;
+            on.group == group && on.resource == resource && on.version == "v1" && is_part
+        };
+        let Some(review) = Self::ALL.into_iter().find(is) else { return Ok(None) };
+        let (is_part, is_local) = (review == Self::TokenRequest, review == Self::LocalSubjectAccess);
+        let is_place = on.name.is_empty() != is_part
+            && on.subresource.is_empty() != is_part
+            && on.namespace.is_empty() != (is_part || is_local);
+        match verb {
+            "create" if is_place => Ok(Some(review)),
+            "create" => Err(Status::no_such_path()),
+            _ => Err(Status::method_not_allowed(
+                "the server does not allow this method on the requested resource",
+            )),
+        }
+    }
+
+    /// Reads the question and answers it.
+    ///
+    /// # Errors
+    /// What is wrong with the question.
+    pub async fn answer(
+        self,
+        auth: &Auth,
+        who: &Identity,
+        on: &ResourceAttributes,
+        request: Request<Body>,
+    ) -> Result<Response, Status> {
+        let mut asked = self.read(request).await?;
+        let spec = asked.get("spec").cloned().unwrap_or_default();
+        let now = Timestamp::now();
+        let status = match self {
+            Self::SelfSubject => json!({"userInfo": subject::shown(who)}),
+            Self::Token => tokens::review(auth, &spec, now)?,
+            Self::SubjectAccess => access::review(auth, &spec)?,
+            Self::LocalSubjectAccess => access::local_review(auth, &spec, &on.namespace)?,
+            Self::SelfSubjectAccess => access::self_review(auth, who, &spec)?,
+            Self::SelfSubjectRules => access::rules(auth, who, &spec)?,
+            Self::TokenRequest => {
+                let made = tokens::request(auth, &on.namespace, &on.name, &spec, now)?;
+                asked.insert("spec".to_owned(), made.spec);
+                asked.insert("metadata".to_owned(), json!({"name": on.name, "namespace": on.namespace}));
+                made.status
+            }
+        };
+        asked.insert("status".to_owned(), status);
+        let body = Value::Object(asked).to_string();
+        Ok((StatusCode::CREATED, [(header::CONTENT_TYPE, "application/json")], body).into_response())
+    }
+
+    async fn read(self, request: Request<Body>) -> Result<Map<String, Value>, Status> {
+        let (parts, body) = request.into_parts();
+        let media_type = body::media_type(&parts.headers);
+        let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
+            let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
+            Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+        })?;
+        let (group, _, _, kind) = self.names();
+        let group = if group.is_empty() { AUTHENTICATION } else { group };
+        let api_version = format!("{group}/v1");
+        let Value::Object(mut asked) = body::document(media_type, &bytes)? else {
+            return Err(Status::bad_request(format!("the body is no {kind}")));
+        };
+        for (field, expected) in [("kind", kind), ("apiVersion", &api_version)] {
+            match asked.get(field).and_then(Value::as_str).unwrap_or_default() {
+                "" => drop(asked.insert(field.to_owned(), expected.into())),
+                given if given == expected => {}
+                given => {
+                    return Err(Status::bad_request(format!(
+                        "the {field} in the data ({given}) does not match the expected one ({expected})"
+                    )));
+                }
+            }
+        }
+        asked.entry("metadata").or_insert_with(|| json!({}));
+        Ok(asked)
+    }
+}
+
+/// What is wrong with a field of a question.
+fn invalid(kind: &str, group: &str, field: &str, what: &str) -> Status {
+    let message = format!("{kind}.{group} \"\" is invalid: {field}: {what}");
+    let causes = json!([{"reason": "FieldValueInvalid", "message": what, "field": field}]);
+    let status = Status::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+    Status { details: Some(json!({"group": group, "kind": kind, "causes": causes})), ..status }
+}
+
+/// A text of an object, empty when it is not there.
+fn text<'a>(of: &'a Value, field: &str) -> &'a str {
+    of.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The texts of a list.
+fn texts(of: &Value, field: &str) -> Vec<String> {
+    let list = of.get(field).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}

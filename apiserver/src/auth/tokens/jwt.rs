@@ -1,0 +1,90 @@
+//! JSON Web Tokens signed and verified with one P-256 key (ES256), and nothing else of that standard.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::rand::SystemRandom;
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
+};
+use serde_json::{Value, json};
+
+/// Longest token that is looked at: one of ours has a thousand letters, and headers of a request end at 64 KiB.
+const MOST_BYTES: usize = 16 * 1024;
+/// What stands before the point of a P-256 key in its SubjectPublicKeyInfo (RFC 5480).
+const P256_INFO: [u8; 26] = [
+    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86,
+    0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+];
+/// The algorithm, as tokens name it.
+const ALGORITHM: &str = "ES256";
+
+/// Signs tokens and knows its own.
+#[derive(Debug)]
+pub struct Signer {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+    key_id: String,
+}
+
+impl Signer {
+    /// One with that key (PKCS #8, DER).
+    ///
+    /// # Errors
+    /// When it is no P-256 key; ends a sentence that begins with the key.
+    pub fn new(key: &[u8]) -> Result<Self, String> {
+        let random = SystemRandom::new();
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random)
+            .map_err(|error| format!("holds no P-256 key: {error}"))?;
+        let info = [&P256_INFO, pair.public_key().as_ref()].concat();
+        let key_id = URL_SAFE_NO_PAD.encode(digest(&SHA256, &info));
+        Ok(Self { pair, random, key_id })
+    }
+
+    /// A token that says that.
+    ///
+    /// # Errors
+    /// When there is no randomness to be had.
+    pub fn sign(&self, claims: &Value) -> Result<String, String> {
+        let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let header = json!({"alg": ALGORITHM, "kid": self.key_id});
+        let signed = format!("{}.{}", part(&header), part(claims));
+        let signature = self
+            .pair
+            .sign(&self.random, signed.as_bytes())
+            .map_err(|_| "the system has no randomness to sign with".to_owned())?;
+        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+    }
+
+    /// What a token says that this key has signed; `None` for every other one.
+    pub fn verify(&self, token: &str) -> Option<Value> {
+        let (signed, signature) = token.rsplit_once('.').filter(|_| token.len() <= MOST_BYTES)?;
+        let (header, claims) = signed.split_once('.')?;
+        let part = |text: &str| serde_json::from_slice::<Value>(&URL_SAFE_NO_PAD.decode(text).ok()?).ok();
+        let header = part(header)?;
+        if header["alg"] != ALGORITHM
+            || header.get("kid").is_some_and(|key_id| *key_id != self.key_id.as_str())
+        {
+            return None;
+        }
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, self.pair.public_key().as_ref());
+        key.verify(signed.as_bytes(), &signature).ok()?;
+        part(claims)
+    }
+
+    /// The public key as a JSON Web Key Set.
+    pub fn keys(&self) -> Value {
+        // 4, then both coordinates.
+        let point = self.pair.public_key().as_ref().get(1..).unwrap_or_default();
+        let (x, y) = point.split_at(point.len() / 2);
+        let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        json!({"keys": [{
+            "use": "sig", "kty": "EC", "kid": self.key_id, "crv": "P-256", "alg": ALGORITHM,
+            "x": number(x), "y": number(y),
+        }]})
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! Tokens hold as long as what they are of.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+
+fn bound(name: &str) -> Option<Bound> {
+    Some(Bound { name: name.to_owned(), uid: format!("uid-{name}") })
+}
+
+fn claims() -> Claims {
+    Claims {
+        issuer: "https://issuer".to_owned(),
+        audiences: vec!["https://issuer".to_owned()],
+        account: Account { namespace: "shop".to_owned(), name: "web".to_owned(), uid: "uid-web".to_owned() },
+        pod: None,
+        secret: None,
+        node: None,
+        id: "id".to_owned(),
+        issued: 1000,
+        expires: 2000,
+    }
+}
+
+#[test]
+fn claims_are_read_as_they_were_written() {
+    let all = Claims { pod: bound("p"), secret: bound("s"), node: bound("n"), ..claims() };
+    for claims in [claims(), all] {
+        let json = claims.json();
+        assert_eq!(Claims::read(&json), Some(claims));
+        for field in json.as_object().unwrap().keys() {
+            let mut less = json.clone();
+            less.as_object_mut().unwrap().remove(field);
+            assert!(Claims::read(&less).is_none() || field == "nbf", "without {field}");
+        }
+    }
+    let mut other = claims().json();
+    other["sub"] = "system:serviceaccount:shop:admin".into();
+    assert_eq!(Claims::read(&other), None);
+}
+
+#[test]
+fn a_token_ends_with_its_time_its_account_and_what_it_is_bound_to() {
+    let with_pod = || Claims { pod: bound("p"), node: bound("n"), ..claims() };
+    let with_node = || Claims { node: bound("n"), ..claims() };
+    let with_secret = || Claims { secret: bound("s"), ..claims() };
+    for (claims, now, there, expected) in [
+        (claims(), 1500, "web", ""),
+        (claims(), 900, "web", "not valid yet"),
+        (claims(), 2030, "web", ""),
+        (claims(), 2060, "web", "expired"),
+        (claims(), 1500, "", "service account \"web\""),
+        (claims(), 1500, "web=other", "service account \"web\""),
+        (claims(), 1500, "web-doomed", "service account \"web\""),
+        (with_pod(), 1500, "web p", ""),
+        (with_pod(), 1500, "web n", "pod \"p\""),
+        (with_pod(), 1500, "web p=other", "pod \"p\""),
+        (with_node(), 1500, "web n", ""),
+        (with_node(), 1500, "web", "node \"n\""),
+        (with_secret(), 1500, "web s", ""),
+        (with_secret(), 1500, "web", "secret \"s\""),
+    ] {
+        let find = |_: &str, _: &str, name: &str| {
+            let found = there.split(' ').find_map(|word| word.strip_prefix(name))?;
+            let uid = if found == "=other" { "another".to_owned() } else { format!("uid-{name}") };
+            let doomed = (found == "-doomed").then(|| Timestamp::from_second(1000).unwrap());
+            Some(Found { uid, doomed })
+        };
+        let checked = check(&claims, Timestamp::from_second(now).unwrap(), find);
+        match expected {
+            "" => assert!(checked.is_ok(), "{there} at {now}: {checked:?}"),
+            expected => assert!(checked.unwrap_err().contains(expected), "{there} at {now}"),
+        }
+    }
+}
+
+#[test]
+fn a_token_names_its_account_and_its_pod() {
+    let claims = Claims { pod: bound("p"), ..claims() };
+    let find = |_: &str, _: &str, name: &str| Some(Found { uid: format!("uid-{name}"), doomed: None });
+    let identity = check(&claims, Timestamp::from_second(1500).unwrap(), find).unwrap();
+    assert_eq!(
+        (identity.user.as_str(), identity.uid.as_str()),
+        ("system:serviceaccount:shop:web", "uid-web")
+    );
+    assert_eq!(
+        identity.groups,
+        ["system:serviceaccounts", "system:serviceaccounts:shop", "system:authenticated"]
+    );
+    assert_eq!(identity.extra["authentication.kubernetes.io/pod-name"], ["p"]);
+    assert_eq!(identity.extra[CREDENTIAL], ["JTI=id"]);
+}
+
+#[test]
+fn users_that_are_accounts() {
+    for (user, expected) in [
+        ("system:serviceaccount:a:b", Some(("a", "b"))),
+        ("system:serviceaccount:a:b:c", None),
+        ("system:serviceaccount::b", None),
+        ("system:serviceaccount:a:", None),
+        ("system:serviceaccount:a", None),
+        ("joe", None),
+    ] {
+        assert_eq!(of_user(user), expected, "{user}");
+    }
+}
