@@ -2,8 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench static
 
-# Everything but the tests of crate `tests` that need a Docker engine; tidy needs none.
-WITHOUT_ENGINE := not package(tests) or kind(lib) or binary(tidy)
+# Everything but the tests of crate `tests` that need a Docker engine, and those of the stores that need an etcd; tidy needs none.
+WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10

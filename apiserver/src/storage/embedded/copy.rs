@@ -19,13 +19,24 @@ use crate::storage::{Entry, Error, Revision};
 /// was made: at a thousand writes a second, for eleven days.
 pub const RESTORE_JUMP: Revision = 1_000_000_000;
 
-/// Writes entries as a store of that revision into a new file.
+/// Writes entries as a store of that revision into a new file; where they come from may block, or fail in between.
 pub(in crate::storage) async fn write_copy(
     path: PathBuf,
     revision: Revision,
-    entries: Vec<Entry>,
+    entries: impl Iterator<Item = Result<Entry, Error>> + Send + 'static,
 ) -> Result<(), Error> {
-    let write = move || place(&path, revision, || Ok(entries.into_iter().map(Ok)));
+    let write = move || {
+        let mut failed = None;
+        let entries = entries.map(|entry| {
+            entry.map_err(|error| {
+                let reason = io::Error::other(error.to_string());
+                failed = Some(error);
+                redb::Error::Io(reason)
+            })
+        });
+        let written = place(&path, revision, || Ok(entries));
+        failed.map_or(written, Err)
+    };
     spawn_blocking(write).await.map_err(|_| Error::Closed)?
 }
 
