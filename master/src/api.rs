@@ -1,36 +1,30 @@
-//! The API of the master: every kind over the store in its directory.
+//! The API of the master: every kind over its store.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::kinds::KINDS;
 use apiserver::registry::Registry;
-use apiserver::storage::{Embedded, Limits};
+use apiserver::storage::Store;
 use apiserver::{Api, write};
 use serde_json::{Map, Value, json};
 
 use crate::server::VERSION;
 
-/// Where the store lies in the directory of the master.
-const STORE: &str = "store";
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Opens the store and what is served from it.
+/// Opens what is served from a store, and makes what every cluster has.
 ///
 /// # Errors
-/// When the store is taken, damaged or newer than this master; the message names the file and the remedy.
-pub async fn open(data_dir: &Path) -> anyhow::Result<Arc<Api>> {
-    let directory = data_dir.join(STORE);
-    let in_store = || format!("cannot open the store in {}", directory.display());
-    let store = Embedded::open(&directory, Limits::default()).await.with_context(in_store)?;
-    let registry = Registry::open(Arc::new(store), KINDS).await.with_context(in_store)?;
+/// When the store cannot be read or written.
+pub async fn open(store: Arc<dyn Store>) -> anyhow::Result<(Arc<Api>, Arc<Registry>)> {
+    let registry = Registry::open(store, KINDS).await.context("cannot read the store")?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    Ok(Api::writable(registry, VERSION))
+    Ok((Api::writable(registry.clone(), VERSION), registry))
 }
 
 fn namespace(name: &str) -> Map<String, Value> {

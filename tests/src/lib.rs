@@ -9,6 +9,7 @@
 mod binary;
 mod chance;
 mod engine;
+mod etcd;
 mod history;
 mod lease;
 pub mod manifest;
@@ -26,6 +27,7 @@ mod world;
 pub use binary::{binary, installed};
 pub use chance::Chance;
 pub use engine::{Container, Engine, IMAGE};
+pub use etcd::Etcd;
 pub use history::{Event, History};
 pub use lease::{Port, free_port};
 pub use master::{Master, trusting};

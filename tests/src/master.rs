@@ -44,6 +44,16 @@ impl Master {
         self
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the master runs").id()
+    }
+
+    /// A client of its administrator.
+    pub fn client(&self) -> reqwest::Client {
+        client(&self.admin().unwrap()).unwrap()
+    }
+
     /// Its directory.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("master")

@@ -7,8 +7,20 @@ use prometheus_client::encoding::EncodeLabelSet;
 
 /// Parts of objects that have a path of their own.
 const SUBRESOURCES: [&str; 14] = [
-    "approval", "attach", "binding", "ephemeralcontainers", "eviction", "exec", "finalize", "log", "portforward", "proxy",
-    "resize", "scale", "status", "token",
+    "approval",
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "proxy",
+    "resize",
+    "scale",
+    "status",
+    "token",
 ];
 /// Those that go on for as long as somebody listens.
 const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];

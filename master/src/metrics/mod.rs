@@ -36,8 +36,8 @@ pub use store::Measured;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The bounds of a stock server's histograms of requests.
 const SECONDS: [f64; 23] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0,
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
 ];
 
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -108,7 +108,11 @@ impl Metrics {
         build.get_or_create(&vec![("git_version", git_version)]).set(1);
         let r = &mut self.registry;
         r.register("kubernetes_build_info", "The version that runs; always 1", build);
-        r.register("apiserver_request", "Requests by what they asked for and the code of the answer", self.requests.clone());
+        r.register(
+            "apiserver_request",
+            "Requests by what they asked for and the code of the answer",
+            self.requests.clone(),
+        );
         r.register(
             "apiserver_request_duration_seconds",
             "From a request to its answer, but for those that go on",

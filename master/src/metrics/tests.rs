@@ -37,7 +37,8 @@ fn a_request_is_called_as_a_stock_server_calls_it() {
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let (what, _) = labels::of(&method, &uri.parse().unwrap(), content_type);
-        let told = [what.verb, what.group, what.version, what.resource, what.subresource, what.scope].join(" ");
+        let told =
+            [what.verb, what.group, what.version, what.resource, what.subresource, what.scope].join(" ");
         assert_eq!(told, expected, "{method} {uri}");
     }
     let (_, dry_run) = labels::of(&Method::POST, &"/api/v1/nodes?dryRun=All".parse().unwrap(), "");
@@ -65,20 +66,16 @@ async fn what_was_answered_and_stored_is_told() {
     store.commit(Transaction::create("/registry/secrets/a/b", "{}".into())).await.unwrap();
     store.get("/registry/secrets/a/b").await.unwrap();
     let objects = Objects::open(store, KINDS).await.unwrap();
-    let api = Router::new().route(
-        "/api/v1/pods",
-        axum::routing::get(|| async { Body::new(String::from("{}\n{}\n")) }),
-    );
-    let layered = api
-        .merge(router(&metrics, &objects))
-        .layer(middleware::from_fn_with_state(metrics.clone(), observe));
+    let api = Router::new()
+        .route("/api/v1/pods", axum::routing::get(|| async { Body::new(String::from("{}\n{}\n")) }));
+    let layered =
+        api.merge(router(&metrics, &objects)).layer(middleware::from_fn_with_state(metrics.clone(), observe));
     let ask = async |path: &str| {
         let request = Request::get(path).body(Body::empty()).unwrap();
         layered.clone().oneshot(request).await.unwrap().into_body()
     };
-    let text = async |body: Body| {
-        String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
-    };
+    let text =
+        async |body: Body| String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
     text(ask("/api/v1/pods").await).await;
     let watching = ask("/api/v1/pods?watch=1").await;
     let during = text(ask("/metrics").await).await;

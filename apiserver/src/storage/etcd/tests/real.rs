@@ -105,7 +105,7 @@ async fn a_backup_opens_as_a_store_in_a_file() {
     let home = tempfile::tempdir().unwrap();
     store.backup(&home.path().join("backup")).await.unwrap();
     let at = store.revision().await.unwrap();
-    let revision = embedded::restore(&home.path().join("backup"), &home.path().join("store")).unwrap();
+    let revision = embedded::restore(&home.path().join("backup"), &home.path().join("store"), 0).unwrap();
     assert_eq!(revision, at + embedded::RESTORE_JUMP);
     let restored = Embedded::open(home.path().join("store"), Limits::default()).await.unwrap();
     assert_eq!(values(&restored, "/").await, values(&store, "/").await);
