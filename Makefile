@@ -22,7 +22,7 @@ check: ## format, lints, docs, dependencies, unit tests; needs no engine
 	@hack/deny.sh
 	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
 
-bench: ## the benchmarks, against a bare engine in the same run; ARGS=--quick tries them out
+bench: ## the benchmarks, against a bare engine and fixed targets; ARGS=--quick tries them out
 	@hack/bench.sh $(ARGS)
 
 static: ## kubelet and master as static binaries that run in an image FROM scratch

@@ -30,7 +30,7 @@ pub use engine::{Container, Engine, IMAGE};
 pub use etcd::Etcd;
 pub use history::{Event, History};
 pub use lease::{Port, free_port};
-pub use master::{Master, trusting};
+pub use master::{Master, tls_config, trusting};
 pub use pod::Pod;
 pub use private_engine::PrivateEngine;
 pub use registry::{PASSWORD, Registry, USER};

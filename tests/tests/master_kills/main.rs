@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tests::{Chance, Etcd, Master, moment};
+use tokio::task::{LocalSet, spawn_local};
 
 use api::Api;
 use watcher::Watcher;
@@ -28,16 +29,17 @@ const WRITERS: usize = 8;
 /// Clients that watch at once.
 const WATCHERS: usize = 3;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_master_with_its_store_in_a_file_survives_kills() {
-    survive(Bed { master: Master::new(), etcd: None }).await;
+    let bed = Bed { master: Master::new(), etcd: None };
+    LocalSet::new().run_until(survive(bed)).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn a_master_with_its_store_in_an_etcd_survives_kills_of_both() {
     let etcd = Etcd::running().await;
     let master = Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &etcd.url()]);
-    survive(Bed { master, etcd: Some(etcd) }).await;
+    LocalSet::new().run_until(survive(Bed { master, etcd: Some(etcd) })).await;
 }
 
 /// What is killed.
@@ -76,11 +78,11 @@ async fn survive(mut bed: Bed) {
     let writers: Vec<_> = (0..WRITERS)
         .map(|number| {
             let chance = Chance::new(chance.below(usize::MAX) as u64);
-            tokio::spawn(Writer::new(api.clone(), format!("w{number}"), chance).run(stop.clone()))
+            spawn_local(Writer::new(api.clone(), format!("w{number}"), chance).run(stop.clone()))
         })
         .collect();
     let watchers: Vec<_> =
-        (0..WATCHERS).map(|_| tokio::spawn(Watcher::new(api.clone(), start.revision).run())).collect();
+        (0..WATCHERS).map(|_| spawn_local(Watcher::new(api.clone(), start.revision).run())).collect();
     let (begun, mut killed, mut newest) = (Instant::now(), 0, start.revision);
     while kills.map_or(begun.elapsed() < SPAN, |kills| killed < kills) {
         moment(chance.moment(LONGEST)).await;
