@@ -2,8 +2,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench static
 
-# Everything but the tests of crate `tests` that need a Docker engine; tidy needs none.
-WITHOUT_ENGINE := not package(tests) or kind(lib) or binary(tidy)
+# Everything but the tests of crate `tests` that need a Docker engine, and those of the stores that need an etcd; tidy needs none.
+WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 10
@@ -22,7 +22,7 @@ check: ## format, lints, docs, dependencies, unit tests; needs no engine
 	@hack/deny.sh
 	cargo nextest run --workspace --locked -E '$(WITHOUT_ENGINE)'
 
-bench: ## the benchmarks, against a bare engine in the same run; ARGS=--quick tries them out
+bench: ## the benchmarks, against a bare engine and fixed targets; ARGS=--quick tries them out
 	@hack/bench.sh $(ARGS)
 
 static: ## kubelet and master as static binaries that run in an image FROM scratch

@@ -1,17 +1,30 @@
 #!/usr/bin/env bash
-# Measures the release build on a real Docker engine. Arguments go to the bench: hack/bench.sh --quick --only a
+# Measures the release builds. Arguments go to the benches: hack/bench.sh --quick
+#   hack/bench.sh kubelet --only a     the kubelet alone, on a real Docker engine
+#   hack/bench.sh master --large       the master alone, which needs no engine
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-hack/setup.sh demo
-DOCKER_HOST=$(hack/setup.sh endpoint)
-export DOCKER_HOST
+kubelet() {
+  hack/setup.sh demo
+  DOCKER_HOST=$(hack/setup.sh endpoint)
+  export DOCKER_HOST
+  # As in test.sh: a kubelet mounts and changes owners.
+  if [ "$(id -u)" != 0 ]; then
+    local runner
+    runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER
+    export "$runner=sudo -E"
+  fi
+  cargo build --quiet --release --locked --package kubelet
+  cargo bench --quiet --locked --package tests --bench kubelet -- "$@"
+}
 
-# As in test.sh: a kubelet mounts and changes owners.
-if [ "$(id -u)" != 0 ]; then
-  runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER
-  export "$runner=sudo -E"
-fi
+master() {
+  cargo build --quiet --release --locked --package master
+  cargo bench --quiet --locked --package tests --bench master -- "$@"
+}
 
-cargo build --quiet --release --locked --package kubelet
-exec cargo bench --quiet --locked --package tests --bench kubelet -- "$@"
+case ${1:-} in
+  kubelet | master) "$@" ;;
+  *) master "$@"; kubelet "$@" ;;
+esac

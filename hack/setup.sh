@@ -2,7 +2,7 @@
 # Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, the test runner
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
@@ -183,8 +183,9 @@ images() {
 # The tests look for docker-registry on the PATH, then in target/setup.
 registry() { have docker-registry || unpacked docker-registry usr/bin/docker-registry >/dev/null; }
 
-# The same for kubectl.
+# The same for kubectl and etcd, whose service never starts.
 kubectl_command() { have kubectl || unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
+etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
 rust_components() {
   local component
@@ -215,7 +216,7 @@ lock() {
 have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
-  test) lock; engine; images; registry; kubectl_command; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  test) lock; engine; images; registry; kubectl_command; etcd_command; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
   *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;

@@ -1,6 +1,5 @@
-//! The API of the master: every kind over the store in its directory.
+//! The API of the master: every kind over its store.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -8,41 +7,47 @@ use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, Issuer, Signer};
 use apiserver::kinds::KINDS;
 use apiserver::registry::Registry;
-use apiserver::storage::{Embedded, Limits};
+use apiserver::storage::Store;
 use apiserver::{Api, write};
 use axum::Router;
 use serde_json::{Map, Value, json};
 
 use crate::server::VERSION;
 
-/// Where the store lies in the directory of the master.
-const STORE: &str = "store";
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Opens the store: what is served from it, and who may have it.
+/// What is served from a store, and who may have it.
+#[derive(Debug)]
+pub struct Served {
+    /// Every path of the API.
+    pub api: Router,
+    /// Who may.
+    pub auth: Arc<Auth>,
+    /// What is counted of it.
+    pub objects: Arc<Registry>,
+}
+
+/// Opens what is served from a store, and makes what every cluster has.
 ///
 /// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer.
 ///
 /// # Errors
-/// When the store is taken, damaged or newer than this master; the message names the file and the remedy.
-pub async fn open(data_dir: &Path, key: &[u8], issuer: Issuer) -> anyhow::Result<(Router, Arc<Auth>)> {
-    let directory = data_dir.join(STORE);
-    let in_store = || format!("cannot open the store in {}", directory.display());
-    let store = Embedded::open(&directory, Limits::default()).await.with_context(in_store)?;
-    let registry = Registry::open(Arc::new(store), KINDS).await.with_context(in_store)?;
+/// When the store cannot be read or written.
+pub async fn open(store: Arc<dyn Store>, key: &[u8], issuer: Issuer) -> anyhow::Result<Served> {
+    let registry = Registry::open(store, KINDS).await.context("cannot read the store")?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    let store = registry.cache().clone();
+    let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
-    let auth = Auth::new(store.clone(), signer, issuer);
-    let api = Api::writable(registry, VERSION).router();
-    let keeper = Keeper::new(api.clone(), store);
+    let auth = Auth::new(cache.clone(), signer, issuer);
+    let api = Api::writable(registry.clone(), VERSION).router();
+    let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
     tokio::spawn(keeper.keep_aggregated());
-    Ok((api, auth))
+    Ok(Served { api, auth, objects: registry })
 }
 
 fn namespace(name: &str) -> Map<String, Value> {

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use apiserver::storage::etcd::Endpoint;
+
 /// Where a master keeps its state when nobody says otherwise.
 pub const DATA_DIR: &str = "/var/lib/master";
 /// The port of the API when nobody says otherwise.
@@ -23,6 +25,33 @@ pub struct Options {
     pub service_addresses: Vec<IpAddr>,
     /// The domain of the cluster's services.
     pub cluster_domain: String,
+    /// Where objects are kept.
+    pub storage: Storage,
+    /// Where the etcd is, for those who keep them there.
+    pub etcd: Etcd,
+}
+
+/// A kind of store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// A file in the directory of the master.
+    #[default]
+    Embedded,
+    /// An etcd.
+    Etcd,
+}
+
+/// The way to an etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Etcd {
+    /// Its members.
+    pub servers: Vec<Endpoint>,
+    /// The authority of their certificates.
+    pub authority: Option<PathBuf>,
+    /// The certificate that is shown to them.
+    pub certificate: Option<PathBuf>,
+    /// Its key.
+    pub key: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -34,6 +63,8 @@ impl Default for Options {
             tls_san: Vec::new(),
             service_addresses: vec![IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1))],
             cluster_domain: "cluster.local".to_owned(),
+            storage: Storage::default(),
+            etcd: Etcd::default(),
         }
     }
 }

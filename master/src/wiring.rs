@@ -1,26 +1,33 @@
 //! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use apiserver::auth::Issuer;
+use apiserver::storage::Store;
 use apiserver::tls::{self, Keys};
+use axum::middleware;
 use jiff::Timestamp;
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api;
+use crate::backup::Door;
 use crate::data_dir::DataDir;
+use crate::metrics::{Measured, Metrics};
 use crate::options::Options;
 use crate::pki::{Names, Pki, Serving};
 use crate::server::{self, Checks};
+use crate::{api, backup, metrics, store};
 
 /// How often a running master looks whether its certificate is to be renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// A key that is looked up to see whether the store answers; nothing lies there.
+const HEALTH_KEY: &str = "/registry/health";
 
 /// Runs a master until it is told to stop.
 ///
@@ -50,15 +57,24 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let (stop, stopped) = watch::channel(false);
     let stopping = stopped.clone();
-    let checks = Checks::new().ready("shutdown", move || {
-        if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
-    });
     let issuer = Issuer {
         name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
         server: format!("https://{advertised}"),
     };
-    let (api, auth) = api::open(&options.data_dir, &pki.service_account_key()?, issuer).await?;
-    let router = server::router(api, &Arc::new(checks), &auth);
+    let metrics = Metrics::new(server::VERSION.git_version);
+    let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
+    let looked_at = store.clone();
+    let checks =
+        Checks::new()
+            .ready("shutdown", move || {
+                if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
+            })
+            .ready_when("etcd", move || answers(looked_at.clone()));
+    let served = api::open(store.clone(), &pki.service_account_key()?, issuer).await?;
+    let api = metrics::router(&metrics, &served.objects).fallback_service(served.api);
+    let router = server::router(api, &Arc::new(checks), &served.auth);
+    let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
+    let _door = open_door(&options.data_dir, store, stopped.clone());
     tokio::spawn(renew(pki, names, swap));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -70,6 +86,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 fn configured(pki: &Pki, serving: Serving) -> Result<Arc<ServerConfig>, tls::Error> {
     let client_authorities = pki.client_authorities();
     tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
+}
+
+/// Whether the store, whichever it is, can be read.
+async fn answers(store: Arc<dyn Store>) -> Result<(), String> {
+    store.get(HEALTH_KEY).await.map(drop).map_err(|error| error.to_string())
+}
+
+/// Opens the socket for backups; a master goes on without.
+fn open_door(data_dir: &Path, store: Arc<dyn Store>, stopped: watch::Receiver<bool>) -> Option<Door> {
+    match Door::open(data_dir) {
+        Ok((door, listener)) => {
+            tokio::spawn(apiserver::serve(listener, backup::router(store, data_dir), stopped));
+            Some(door)
+        }
+        Err(error) => {
+            let directory = data_dir.display();
+            tracing::warn!(%directory, %error, "no socket can be made in the directory: `master backup` will find no master");
+            None
+        }
+    }
 }
 
 /// Renews the serving certificate in time; connections that are open notice nothing.

@@ -44,6 +44,16 @@ impl Master {
         self
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the master runs").id()
+    }
+
+    /// A client of its administrator.
+    pub fn client(&self) -> reqwest::Client {
+        client(&self.admin().unwrap()).unwrap()
+    }
+
     /// Its directory.
     pub fn data_dir(&self) -> PathBuf {
         self.folder.path().join("master")
@@ -182,6 +192,15 @@ fn client(kubeconfig: &Kubeconfig) -> Result<reqwest::Client, String> {
 /// # Errors
 /// When one of them cannot be read.
 pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::Client, String> {
+    let config = tls_config(authority, own)?;
+    reqwest::Client::builder().tls_backend_preconfigured(config).build().map_err(|error| error.to_string())
+}
+
+/// What such a client is made of.
+///
+/// # Errors
+/// As [`trusting`].
+pub fn tls_config(authority: &str, own: Option<(&str, &str)>) -> Result<rustls::ClientConfig, String> {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let mut roots = rustls::RootCertStore::empty();
     for root in CertificateDer::pem_slice_iter(authority.as_bytes()) {
@@ -192,14 +211,13 @@ pub fn trusting(authority: &str, own: Option<(&str, &str)>) -> Result<reqwest::C
         .with_safe_default_protocol_versions()
         .map_err(|error| text(&error))?
         .with_root_certificates(roots);
-    let config = match own {
-        None => builder.with_no_client_auth(),
+    match own {
+        None => Ok(builder.with_no_client_auth()),
         Some((certificates, key)) => {
             let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect();
             let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| text(&error))?;
             let chain = chain.map_err(|error| text(&error))?;
-            builder.with_client_auth_cert(chain, key).map_err(|error| text(&error))?
+            builder.with_client_auth_cert(chain, key).map_err(|error| text(&error))
         }
-    };
-    reqwest::Client::builder().tls_backend_preconfigured(config).build().map_err(|error| text(&error))
+    }
 }

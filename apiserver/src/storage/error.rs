@@ -87,6 +87,14 @@ pub enum Error {
         /// Where it should be.
         store: String,
     },
+    /// A store elsewhere will not have this client, or not do what it needs.
+    #[error("the store at {store} refuses this program ({reason}): look at its certificates and permissions")]
+    Refused {
+        /// Where it is.
+        store: String,
+        /// What it says.
+        reason: String,
+    },
     /// The store is shutting down.
     #[error("the store is closed because the process is shutting down")]
     Closed,
@@ -120,6 +128,7 @@ impl Error {
             | Self::Newer { .. }
             | Self::Locked { .. }
             | Self::Exists { .. }
+            | Self::Refused { .. }
             | Self::Closed => Advice::GiveUp,
         }
     }

@@ -111,7 +111,7 @@ impl Store for Memory {
             let state = lock(&self.state);
             (state.revision, state.entries.values().cloned().collect::<Vec<_>>())
         };
-        embedded::write_copy(path.to_owned(), revision, entries).await
+        embedded::write_copy(path.to_owned(), revision, entries.into_iter().map(Ok)).await
     }
 }
 

@@ -7,6 +7,7 @@
 mod decide;
 pub mod embedded;
 mod error;
+pub mod etcd;
 mod event;
 mod history;
 mod memory;
@@ -22,6 +23,7 @@ use async_trait::async_trait;
 
 pub use embedded::Embedded;
 pub use error::{Advice, Error};
+pub use etcd::Etcd;
 pub use event::{Batch, Change, Event};
 pub use history::Limits;
 pub use memory::Memory;

@@ -156,6 +156,16 @@ impl Memory {
         Listing { revision: shared.revision, objects }
     }
 
+    /// How many objects there are in a scope.
+    pub fn count(&self, resource: &str, scope: &Scope) -> usize {
+        let shared = self.lock();
+        let Some(table) = shared.resources.get(resource) else { return 0 };
+        match scope {
+            Scope::All => table.objects.len(),
+            Scope::Namespace(_) => table.objects.values().filter(|o| scope.holds(o.namespace())).count(),
+        }
+    }
+
     /// All objects in a scope, as they were at that revision.
     ///
     /// # Errors

@@ -25,6 +25,29 @@ pub enum Verb {
     Kubeconfig(Kubeconfig),
     /// Print the one line that a node needs to join
     JoinString,
+    /// Write all objects of the running master into a new file
+    Backup(Backup),
+    /// Make the store of a master that does not run from a backup
+    Restore(Restore),
+}
+
+/// Where to.
+#[derive(Clone, Debug, Args)]
+pub struct Backup {
+    /// The file to make
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+}
+
+/// From where.
+#[derive(Clone, Debug, Args)]
+pub struct Restore {
+    /// A file that `master backup` made
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Take the place of a store that is there already, which is put aside and kept
+    #[arg(long)]
+    pub replace: bool,
 }
 
 /// For whom.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use apiserver::storage::etcd::Endpoint;
 use command::{Logging, commas};
 
 use super::args::RunFlags;
-use super::config;
 use super::values::{self, Wanted};
+use super::{config, storage};
 use crate::options::Options;
 
 /// What was read, and what a person should know about it.
@@ -46,6 +47,9 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
         }
     }
     read.apply(flags, &mut options, &mut logging);
+    if read.mistakes.is_empty() {
+        read.mistakes.extend(storage::check(&options));
+    }
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
     }
@@ -77,6 +81,16 @@ impl Flags {
             &mut options.service_addresses,
         );
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
+        self.set("--storage", &flags.storage, storage::kind, &mut options.storage);
+        self.extend(
+            "--etcd-servers",
+            &commas(&flags.etcd_servers),
+            Endpoint::parse,
+            &mut options.etcd.servers,
+        );
+        self.set("--etcd-cafile", &flags.etcd_cafile, storage::file, &mut options.etcd.authority);
+        self.set("--etcd-certfile", &flags.etcd_certfile, storage::file, &mut options.etcd.certificate);
+        self.set("--etcd-keyfile", &flags.etcd_keyfile, storage::file, &mut options.etcd.key);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
         self.check_only(flags);
@@ -87,11 +101,6 @@ impl Flags {
         let one = |given: &Option<String>| given.iter().cloned().collect::<Vec<String>>();
         let words = |words: &'static [&'static str]| move |text: &str| values::one_of(text, words);
         let network = |text: &str| values::network(text).map(drop);
-        self.check("--storage", &one(&flags.storage), words(&["embedded", "etcd"]));
-        self.check("--etcd-servers", &commas(&flags.etcd_servers), values::url);
-        self.check("--etcd-cafile", &one(&flags.etcd_cafile), anything);
-        self.check("--etcd-certfile", &one(&flags.etcd_certfile), anything);
-        self.check("--etcd-keyfile", &one(&flags.etcd_keyfile), anything);
         self.check(
             "--csr-approval-policy",
             &one(&flags.csr_approval_policy),

@@ -3,6 +3,7 @@
 mod args;
 mod config;
 mod flags;
+mod storage;
 mod values;
 
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use args::{Cli, Kubeconfig, RunFlags, Verb};
+use args::{Backup, Cli, Kubeconfig, Restore, RunFlags, Verb};
 use command::{Command, Failure, failed};
 
 /// This command.
@@ -39,6 +40,8 @@ pub fn main() -> ExitCode {
         Verb::Run(ref flags) => run(flags, cli.data_dir, mistakes),
         Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
         Verb::JoinString => print(join_string(&data_dir)),
+        Verb::Backup(ref to) => print(backup(&data_dir, to)),
+        Verb::Restore(ref from) => print(restore(&data_dir, from)),
     }
 }
 
@@ -73,6 +76,15 @@ fn kubeconfig(data_dir: &Path, of: &Kubeconfig) -> anyhow::Result<String> {
 
 fn join_string(data_dir: &Path) -> anyhow::Result<String> {
     Ok(DataDir::at(data_dir).join_string(Timestamp::now())? + "\n")
+}
+
+fn backup(data_dir: &Path, to: &Backup) -> anyhow::Result<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(crate::backup::fetch(data_dir, &to.file))
+}
+
+fn restore(data_dir: &Path, from: &Restore) -> anyhow::Result<String> {
+    crate::backup::restore(data_dir, &from.file, from.replace, Timestamp::now())
 }
 
 fn print(text: anyhow::Result<String>) -> ExitCode {

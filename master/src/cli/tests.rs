@@ -43,6 +43,8 @@ fn every_mistake_is_one_line() {
         ("frobnicate", 1),
         ("--secure-port", 1),
         ("kubeconfig --group a", 1),
+        ("backup", 1),
+        ("restore --replace", 1),
     ] {
         match read(line) {
             Err(Failure::Mistakes(found, _)) => {

@@ -79,12 +79,3 @@ pub fn first_service(text: &str) -> Result<IpAddr, Wanted> {
 pub fn one_of(text: &str, words: &[&str]) -> Result<(), Wanted> {
     if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}", words.join(", "))) }
 }
-
-/// A URL with a host.
-pub fn url(text: &str) -> Result<(), Wanted> {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    match rest {
-        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(()),
-        _ => Err("is no URL, write one like https://10.0.0.1:2379".to_owned()),
-    }
-}

@@ -1,7 +1,9 @@
 //! `/livez`, `/readyz` and `/healthz`: named checks, told as a stock server tells them.
 
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path, Query};
@@ -11,10 +13,27 @@ use http::{StatusCode, header};
 
 use apiserver::Status;
 
+/// How long a look may take: whoever asks for health waits for seconds, not for more.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What a look finds: nothing, or what is wrong.
+type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
 /// One thing that must hold: its name, and what is wrong when it does not.
 struct Check {
     name: &'static str,
-    look: Box<dyn Fn() -> Result<(), String> + Send + Sync>,
+    look: Box<dyn Fn() -> Look + Send + Sync>,
+}
+
+impl Check {
+    fn at_once(name: &'static str, look: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self { name, look: Box::new(move || Box::pin(std::future::ready(look()))) }
+    }
+
+    async fn look(&self) -> Result<(), String> {
+        let looked = tokio::time::timeout(LOOK_TIMEOUT, (self.look)()).await;
+        looked.unwrap_or_else(|_| Err(format!("no answer within {} s", LOOK_TIMEOUT.as_secs())))
+    }
 }
 
 /// What must hold for a server to live, and to be ready besides.
@@ -46,7 +65,7 @@ impl Checks {
         name: &'static str,
         look: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.live.push(Check { name, look: Box::new(look) });
+        self.live.push(Check::at_once(name, look));
         self
     }
 
@@ -56,7 +75,16 @@ impl Checks {
         name: &'static str,
         look: impl Fn() -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
-        self.ready.push(Check { name, look: Box::new(look) });
+        self.ready.push(Check::at_once(name, look));
+        self
+    }
+
+    /// The same, of something that takes a while to look at.
+    pub fn ready_when<F>(mut self, name: &'static str, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        self.ready.push(Check { name, look: Box::new(move || Box::pin(look())) });
         self
     }
 
@@ -97,18 +125,18 @@ pub fn router(checks: &Arc<Checks>) -> Router {
                 .route(
                     &format!("/{name}"),
                     get(async move |Query(query): Query<Vec<(String, String)>>| {
-                        answer(&all, endpoint, &query)
+                        answer(&all, endpoint, &query).await
                     }),
                 )
                 .route(
                     &format!("/{name}/{{check}}"),
-                    get(async move |Path(check): Path<String>| answer_one(&one, endpoint, &check)),
+                    get(async move |Path(check): Path<String>| answer_one(&one, endpoint, &check).await),
                 )
         },
     )
 }
 
-fn answer(checks: &Checks, endpoint: Endpoint, query: &[(String, String)]) -> Response {
+async fn answer(checks: &Checks, endpoint: Endpoint, query: &[(String, String)]) -> Response {
     let is_excluded =
         |check: &Check| query.iter().any(|(name, value)| name == "exclude" && value == check.name);
     let name = endpoint.name();
@@ -118,7 +146,7 @@ fn answer(checks: &Checks, endpoint: Endpoint, query: &[(String, String)]) -> Re
             let _ = writeln!(lines, "[+]{} excluded: ok", check.name);
             continue;
         }
-        match (check.look)() {
+        match check.look().await {
             Ok(()) => drop(writeln!(lines, "[+]{} ok", check.name)),
             Err(reason) => {
                 failed = true;
@@ -136,11 +164,13 @@ fn answer(checks: &Checks, endpoint: Endpoint, query: &[(String, String)]) -> Re
     plain(StatusCode::OK, text)
 }
 
-fn answer_one(checks: &Checks, endpoint: Endpoint, name: &str) -> Response {
-    match checks.of(endpoint).find(|check| check.name == name).map(|check| (check.look)()) {
-        None => Status::no_such_path().into_response(),
-        Some(Ok(())) => plain(StatusCode::OK, "ok".to_owned()),
-        Some(Err(reason)) => {
+async fn answer_one(checks: &Checks, endpoint: Endpoint, name: &str) -> Response {
+    let Some(check) = checks.of(endpoint).find(|check| check.name == name) else {
+        return Status::no_such_path().into_response();
+    };
+    match check.look().await {
+        Ok(()) => plain(StatusCode::OK, "ok".to_owned()),
+        Err(reason) => {
             tracing::warn!(check = name, reason, "{} check failed", endpoint.name());
             let text = format!("internal server error: check {name} failed: reason withheld\n");
             plain(StatusCode::INTERNAL_SERVER_ERROR, text)

@@ -11,6 +11,7 @@ mod clock;
 mod gauge;
 mod latency;
 mod load;
+mod machine;
 mod manifests;
 mod numbers;
 mod probes;
@@ -41,5 +42,5 @@ async fn main() {
     if arguments.wants(Part::Cpu) {
         probes::measure(&arguments, &mut table).await;
     }
-    println!("\n{}\n{table}", table::machine().await);
+    println!("\n{}\n{table}", machine::line().await);
 }

@@ -1,9 +1,6 @@
 //! The table at the end: target, what was measured, and whether that is good enough.
 
 use std::fmt;
-use std::fs;
-
-use tests::Engine;
 
 /// What was measured so far.
 #[derive(Default)]
@@ -12,18 +9,34 @@ pub struct Table {
 }
 
 impl Table {
-    /// A number that should not be above its target.
+    /// A number that should not be above its target; with one of infinity it is only told.
     pub fn at_most(&mut self, what: &str, target: f64, measured: f64, unit: &str, detail: String) {
-        self.add(what, format!("<= {target:.2}{unit}"), measured <= target, measured, unit, detail);
+        let text = format!("<= {target:.2}{unit}");
+        self.add(what, (target, text), measured <= target, measured, unit, detail);
     }
 
     /// A number that should not be below its target.
     pub fn at_least(&mut self, what: &str, target: f64, measured: f64, unit: &str, detail: String) {
-        self.add(what, format!(">= {target:.2}{unit}"), measured >= target, measured, unit, detail);
+        let text = format!(">= {target:.2}{unit}");
+        self.add(what, (target, text), measured >= target, measured, unit, detail);
     }
 
-    fn add(&mut self, what: &str, target: String, met: bool, measured: f64, unit: &str, detail: String) {
-        let verdict = if met { "met" } else { "MISSED" };
+    fn add(
+        &mut self,
+        what: &str,
+        target: (f64, String),
+        met: bool,
+        measured: f64,
+        unit: &str,
+        detail: String,
+    ) {
+        let (limit, target) = target;
+        let verdict = match (limit.is_finite(), met) {
+            (false, _) => "",
+            (true, true) => "met",
+            (true, false) => "MISSED",
+        };
+        let target = if limit.is_finite() { target } else { "-".to_owned() };
         let row = [what.to_owned(), target, format!("{measured:.2}{unit}"), verdict.to_owned(), detail];
         eprintln!("{}", row.join("  "));
         self.rows.push(row);
@@ -44,20 +57,4 @@ impl fmt::Display for Table {
         }
         Ok(())
     }
-}
-
-/// One line on where this ran.
-pub async fn machine() -> String {
-    let engine = Engine::connect().await;
-    let version = engine.docker().version().await.unwrap().version.unwrap_or_default();
-    let info = engine.docker().info().await.unwrap();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    format!(
-        "{} processors, {} GiB, Linux {}, Docker {version} ({}), load {}",
-        info.ncpu.unwrap_or_default(),
-        info.mem_total.unwrap_or_default() >> 30,
-        info.kernel_version.unwrap_or_default(),
-        info.driver.unwrap_or_default(),
-        load.split(' ').next().unwrap_or_default()
-    )
 }

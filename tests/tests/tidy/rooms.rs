@@ -82,9 +82,16 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "kubeconfig", may: &["pki"], never: PURE },
     Room { name: "data_dir", may: &["pki", "kubeconfig"], never: &["tokio", "async ", ".await", "::now()"] },
     Room { name: "server", may: &[], never: ENGINE },
-    Room { name: "cli", may: &["options", "pki", "data_dir", "wiring"], never: ENGINE },
+    Room { name: "store", may: &["options"], never: ENGINE },
+    Room { name: "backup", may: &["data_dir", "store"], never: &["bollard", "::now()"] },
+    Room { name: "metrics", may: &[], never: ENGINE },
+    Room { name: "cli", may: &["options", "pki", "data_dir", "backup", "wiring"], never: ENGINE },
     Room { name: "api", may: &["server"], never: ENGINE },
-    Room { name: "wiring", may: &["api", "options", "pki", "data_dir", "server"], never: ENGINE },
+    Room {
+        name: "wiring",
+        may: &["api", "backup", "metrics", "options", "pki", "data_dir", "server", "store"],
+        never: ENGINE,
+    },
 ];
 
 #[test]

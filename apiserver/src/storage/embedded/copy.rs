@@ -8,7 +8,7 @@ use std::sync::Arc;
 use redb::backends::FileBackend;
 use tokio::task::spawn_blocking;
 
-use super::directory::{Directory, look_at, new_file, place_file};
+use super::directory::{Directory, FILE, look_at, new_file, place_file};
 use super::failure::{at_file, in_database};
 use super::medium::Medium;
 use super::shared::Shared;
@@ -19,13 +19,24 @@ use crate::storage::{Entry, Error, Revision};
 /// was made: at a thousand writes a second, for eleven days.
 pub const RESTORE_JUMP: Revision = 1_000_000_000;
 
-/// Writes entries as a store of that revision into a new file.
+/// Writes entries as a store of that revision into a new file; where they come from may block, or fail in between.
 pub(in crate::storage) async fn write_copy(
     path: PathBuf,
     revision: Revision,
-    entries: Vec<Entry>,
+    entries: impl Iterator<Item = Result<Entry, Error>> + Send + 'static,
 ) -> Result<(), Error> {
-    let write = move || place(&path, revision, || Ok(entries.into_iter().map(Ok)));
+    let write = move || {
+        let mut failed = None;
+        let entries = entries.map(|entry| {
+            entry.map_err(|error| {
+                let reason = io::Error::other(error.to_string());
+                failed = Some(error);
+                redb::Error::Io(reason)
+            })
+        });
+        let written = place(&path, revision, || Ok(entries));
+        failed.map_or(written, Err)
+    };
     spawn_blocking(write).await.map_err(|_| Error::Closed)?
 }
 
@@ -39,17 +50,18 @@ pub(super) async fn backup(shared: Arc<Shared>, path: PathBuf) -> Result<(), Err
     spawn_blocking(write).await.map_err(|_| Error::Closed)?
 }
 
-/// Makes the store of a directory from a backup and says its revision, which is [`RESTORE_JUMP`] after that of the backup.
+/// Makes the store of a directory from a backup and says its revision, which is [`RESTORE_JUMP`] after that of the backup
+/// and after `above`, how far the store had come whose place it takes.
 ///
 /// Blocking. Clients that go on from a revision of before are told that it is too old, and list again.
 ///
 /// # Errors
 /// [`Error::Exists`] when there is a store in the directory, [`Error::Damaged`] or [`Error::Newer`] when the backup cannot
 /// be read, and what can go wrong with writing files.
-pub fn restore(backup: &Path, directory: &Path) -> Result<Revision, Error> {
+pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revision, Error> {
     let look = look_at(backup).map_err(|error| at_file(backup, error))?;
     let standing = inspect(backup, look)?;
-    let revision = standing.revision.saturating_add(RESTORE_JUMP);
+    let revision = standing.revision.max(above).saturating_add(RESTORE_JUMP);
     let directory = Directory::claim(directory)?;
     directory.place(|partial| {
         copy(backup, partial)?;
@@ -62,6 +74,21 @@ pub fn restore(backup: &Path, directory: &Path) -> Result<Revision, Error> {
     // Who asks for a restore is to hear of a file that cannot be read now, not at the next start.
     inspect(directory.path(), directory.look().map_err(|error| at_file(directory.path(), error))?)?;
     Ok(revision)
+}
+
+/// How far the store of a directory has come; `None` when there is none.
+///
+/// Blocking. Nothing is changed.
+///
+/// # Errors
+/// As of opening it.
+pub fn revision(directory: &Path) -> Result<Option<Revision>, Error> {
+    let file = directory.join(FILE);
+    match look_at(&file) {
+        Ok(look) => Ok(Some(inspect(&file, look)?.revision)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(at_file(&file, error)),
+    }
 }
 
 fn place<I>(

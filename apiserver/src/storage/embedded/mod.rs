@@ -42,7 +42,7 @@ use super::watch::{Batches, Log, batches};
 use super::{Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};
 
 pub(super) use copy::write_copy;
-pub use copy::{RESTORE_JUMP, restore};
+pub use copy::{RESTORE_JUMP, restore, revision};
 
 /// Keys and values that wait to be written, in KiB; whoever has more to write waits to be let in.
 const QUEUE_KIB: usize = 64 * 1024;

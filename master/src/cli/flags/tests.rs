@@ -4,6 +4,7 @@
 use super::super::args::RunFlags;
 use super::super::values;
 use super::read;
+use crate::options::Storage;
 
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -39,14 +40,43 @@ fn flags_are_read() {
 
 #[test]
 fn what_has_no_effect_yet_is_told_once() {
-    let flags = RunFlags {
-        storage: some("etcd"),
-        etcd_servers: vec!["https://a:2379,https://b:2379".to_owned()],
-        scheduler: some("false"),
+    let flags = RunFlags { controllers: some("none"), scheduler: some("false"), ..RunFlags::default() };
+    let warnings = read(&flags, None, None).unwrap().warnings;
+    assert_eq!(warnings, ["not in this version and without effect: --controllers, --scheduler"]);
+}
+
+#[test]
+fn the_flags_of_the_store_go_together() {
+    let flags = |storage: &str, servers: &str, files: [Option<&str>; 3]| RunFlags {
+        storage: some(storage),
+        etcd_servers: Some(servers).filter(|text| !text.is_empty()).map(str::to_owned).into_iter().collect(),
+        etcd_cafile: files[0].map(str::to_owned),
+        etcd_certfile: files[1].map(str::to_owned),
+        etcd_keyfile: files[2].map(str::to_owned),
         ..RunFlags::default()
     };
-    let warnings = read(&flags, None, None).unwrap().warnings;
-    assert_eq!(warnings, ["not in this version and without effect: --storage, --etcd-servers, --scheduler"]);
+    let all = [Some("ca"), Some("cert"), Some("key")];
+    let etcd = read(&flags("etcd", "https://a:2379,https://b", all), None, None).unwrap().options;
+    let servers: Vec<String> = etcd.etcd.servers.iter().map(ToString::to_string).collect();
+    assert_eq!((etcd.storage, servers.join(" ").as_str()), (Storage::Etcd, "https://a:2379 https://b:2379"));
+    assert_eq!(etcd.etcd.key.as_deref(), Some(std::path::Path::new("key")));
+    assert!(read(&flags("etcd", "http://a:2379", [None; 3]), None, None).is_ok());
+    for (storage, servers, files, expected) in [
+        ("etcd", "", [None; 3], "--etcd-servers is missing"),
+        ("etcd", "https://a", [None; 3], "--etcd-cafile is missing"),
+        (
+            "etcd",
+            "https://a",
+            [Some("ca"), Some("cert"), None],
+            "--etcd-certfile and --etcd-keyfile go together",
+        ),
+        ("embedded", "https://a", [None; 3], "--storage etcd alone"),
+        ("embedded", "", [None, Some("cert"), None], "--storage etcd alone"),
+        ("etcd", "a:2379", [None; 3], "\"a:2379\" is no URL of an etcd"),
+    ] {
+        let mistakes = read(&flags(storage, servers, files), None, None).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
+    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ async fn a_backup_is_of_one_moment() {
     store.backup(&backup).await.unwrap();
     writer.await.unwrap();
     assert_eq!(fs::metadata(&backup).unwrap().permissions().mode() & 0o777, 0o600);
-    let revision = restore(&backup, &home.path().join("b")).unwrap();
+    let revision = restore(&backup, &home.path().join("b"), 0).unwrap();
     let restored = open(&home.path().join("b")).await;
     assert_eq!(restored.revision().await.unwrap(), revision);
     let left = restored.get("/left").await.unwrap().entry.unwrap();
@@ -46,7 +46,7 @@ async fn a_restored_store_gives_no_revision_again() {
     let at = put(&store, "/a", "x").await;
     store.backup(&home.path().join("backup")).await.unwrap();
     let after = put(&store, "/b", "lost").await;
-    restore(&home.path().join("backup"), &home.path().join("b")).unwrap();
+    restore(&home.path().join("backup"), &home.path().join("b"), 0).unwrap();
     let restored = open(&home.path().join("b")).await;
     assert_eq!(values(&restored, "/").await, ["/a=x"]);
     for seen in [at, after] {
@@ -62,7 +62,7 @@ async fn a_trial_in_memory_can_be_kept() {
     put(&store, "/a", "one").await;
     put(&store, "/b", "two").await;
     store.backup(&home.path().join("backup")).await.unwrap();
-    restore(&home.path().join("backup"), &home.path().join("store")).unwrap();
+    restore(&home.path().join("backup"), &home.path().join("store"), 0).unwrap();
     assert_eq!(values(&open(&home.path().join("store")).await, "/").await, ["/a=one", "/b=two"]);
 }
 
@@ -74,15 +74,15 @@ async fn a_restore_overwrites_nothing() {
     let store = open(&used).await;
     put(&store, "/a", "x").await;
     store.backup(&backup).await.unwrap();
-    assert!(matches!(restore(&backup, &used), Err(Error::Locked { .. })));
+    assert!(matches!(restore(&backup, &used, 0), Err(Error::Locked { .. })));
     drop(store);
-    assert!(matches!(restore(&backup, &used), Err(Error::Exists { .. })));
+    assert!(matches!(restore(&backup, &used, 0), Err(Error::Exists { .. })));
     assert_eq!(values(&open(&used).await, "/").await, ["/a=x"]);
-    let missing = restore(&home.path().join("none"), &new).unwrap_err();
+    let missing = restore(&home.path().join("none"), &new, 0).unwrap_err();
     assert!(missing.to_string().contains("none"), "{missing}");
     let mut bytes = fs::read(&backup).unwrap();
     bytes.truncate(bytes.len() / 2);
     fs::write(&backup, bytes).unwrap();
-    assert!(matches!(restore(&backup, &new), Err(Error::Damaged { .. })));
+    assert!(matches!(restore(&backup, &new, 0), Err(Error::Damaged { .. })));
     assert!(!new.exists(), "nothing was begun");
 }

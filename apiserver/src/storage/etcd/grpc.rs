@@ -1,0 +1,108 @@
+//! gRPC as far as a store needs it: messages in frames, and how a call ended.
+
+use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
+use http::HeaderMap;
+use prost::Message;
+
+/// A flag and a length before each message.
+const HEAD_BYTES: usize = 5;
+/// Largest message that is read; a page is asked for again in smaller parts when it is larger.
+pub(super) const MAX_MESSAGE_BYTES: usize = 64 * 1024 * 1024;
+
+/// How a call ended, in gRPC's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Status {
+    pub(super) code: u32,
+    pub(super) message: String,
+}
+
+impl Status {
+    pub(super) const OK: u32 = 0;
+    pub(super) const INVALID_ARGUMENT: u32 = 3;
+    pub(super) const PERMISSION_DENIED: u32 = 7;
+    pub(super) const RESOURCE_EXHAUSTED: u32 = 8;
+    pub(super) const FAILED_PRECONDITION: u32 = 9;
+    pub(super) const OUT_OF_RANGE: u32 = 11;
+    pub(super) const UNIMPLEMENTED: u32 = 12;
+    pub(super) const UNAUTHENTICATED: u32 = 16;
+
+    /// What headers or trailers say, if they say it.
+    pub(super) fn read(headers: &HeaderMap) -> Option<Self> {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let code = text("grpc-status")?.parse().ok()?;
+        Some(Self { code, message: unescape(text("grpc-message").unwrap_or_default()) })
+    }
+}
+
+/// A message in its frame.
+pub(super) fn frame(message: &impl Message) -> Bytes {
+    let length = message.encoded_len();
+    let mut bytes = BytesMut::with_capacity(HEAD_BYTES + length);
+    bytes.put_u8(0);
+    // No request is near 4 GiB: transactions are bounded far below.
+    bytes.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    message.encode_raw(&mut bytes);
+    bytes.freeze()
+}
+
+/// Why a stream of frames cannot be read on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Misread {
+    /// A message is larger than anybody should hold.
+    TooLarge(usize),
+    /// It is compressed, which nobody asked for.
+    Compressed,
+}
+
+/// Puts messages together from what comes in.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    buffer: BytesMut,
+}
+
+impl Frames {
+    /// Takes in what has come.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next whole message, once it is there.
+    pub(super) fn next(&mut self) -> Result<Option<Bytes>, Misread> {
+        let Some(head) = self.buffer.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
+        let [flag, length @ ..] = *head;
+        if flag != 0 {
+            return Err(Misread::Compressed);
+        }
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if length > MAX_MESSAGE_BYTES {
+            return Err(Misread::TooLarge(length));
+        }
+        if self.buffer.len() < HEAD_BYTES + length {
+            self.buffer.reserve(HEAD_BYTES + length - self.buffer.len());
+            return Ok(None);
+        }
+        self.buffer.advance(HEAD_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+}
+
+/// gRPC writes what is no plain text as `%XX`; what is not such a thing stays as it is.
+fn unescape(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let escaped = escaped.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (first, escaped) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,103 @@
+//! An etcd of its own for a test: a process on free ports that goes with the value.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::storage::etcd::{Certificates, Endpoint, Etcd};
+use crate::storage::{Error, Limits};
+
+/// Values of the contract are larger than what etcd takes by itself.
+const MAX_REQUEST_BYTES: usize = 32 * 1024 * 1024;
+
+/// A running etcd; killed when it goes.
+pub(super) struct Server {
+    pub(super) port: u16,
+    scheme: &'static str,
+    folder: TempDir,
+    flags: Vec<String>,
+    child: Option<Child>,
+}
+
+impl Server {
+    /// One that answers without TLS.
+    pub(super) fn start() -> Self {
+        Self::with_flags("http", tempfile::tempdir().unwrap(), Vec::new())
+    }
+
+    /// One with flags more, whose files lie in that folder.
+    pub(super) fn with_flags(scheme: &'static str, folder: TempDir, flags: Vec<String>) -> Self {
+        let mut server = Self { port: 0, scheme, folder, flags, child: None };
+        // Between the look for a port and its use somebody else may take it.
+        let started = (0..5).any(|_| {
+            server.port = free_port();
+            server.launch()
+        });
+        assert!(started, "etcd does not start");
+        server
+    }
+
+    pub(super) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Starts it again where it was.
+    pub(super) fn restart(&mut self) {
+        self.kill();
+        assert!(self.launch(), "etcd does not start again");
+    }
+
+    pub(super) fn endpoint(&self) -> Endpoint {
+        Endpoint::parse(&format!("{}://127.0.0.1:{}", self.scheme, self.port)).unwrap()
+    }
+
+    pub(super) async fn open(&self, limits: Limits) -> Result<Etcd, Error> {
+        Etcd::open(vec![self.endpoint()], &Certificates::default(), limits).await
+    }
+
+    fn launch(&mut self) -> bool {
+        let client = format!("{}://127.0.0.1:{}", self.scheme, self.port);
+        let peer = format!("http://127.0.0.1:{}", free_port());
+        let mut command = Command::new(program());
+        command.arg("--data-dir").arg(self.folder.path().join("data"));
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        command.args(["--max-request-bytes", &MAX_REQUEST_BYTES.to_string()]).args(&self.flags);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+        let is_ready = log.by_ref().any(|line| line.unwrap().contains("ready to serve client requests"));
+        if is_ready {
+            // Whoever does not read on holds it up.
+            std::thread::spawn(move || log.for_each(drop));
+            self.child = Some(child);
+        } else {
+            child.wait().unwrap();
+        }
+        is_ready
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A port that nothing listens on.
+pub(super) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let unpacked = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/setup/etcd-server/usr/bin/etcd");
+    let found = std::env::split_paths(&path).map(|folder| folder.join("etcd")).chain([unpacked]);
+    found.into_iter().find(|path| path.exists()).expect("etcd is missing: run hack/setup.sh test")
+}

@@ -1,0 +1,51 @@
+//! Texts that name an etcd.
+
+use crate::storage::etcd::endpoint::{Certificates, Endpoint, configure};
+
+#[test]
+fn urls_name_a_member_or_say_what_would() {
+    for (text, address, tls) in [
+        ("https://10.0.0.1:2379", ("10.0.0.1", 2379), true),
+        ("http://etcd-0.etcd:4001/", ("etcd-0.etcd", 4001), false),
+        ("https://[::1]:1", ("::1", 1), true),
+        ("http://localhost", ("localhost", 2379), false),
+    ] {
+        let endpoint = Endpoint::parse(text).unwrap();
+        assert_eq!((endpoint.address(), endpoint.is_tls()), (address, tls), "{text}");
+        assert_eq!(Endpoint::parse(&endpoint.to_string()).unwrap(), endpoint);
+    }
+    for text in [
+        "",
+        "10.0.0.1:2379",
+        "ftp://x:1",
+        "https://",
+        "https://:1",
+        "https://x:0",
+        "https://x:99999",
+        "http://u@x:1",
+        "http://x:1/path",
+        "unix:///run/etcd",
+        "http://x:",
+        "http://[::1",
+    ] {
+        let wanted = Endpoint::parse(text).unwrap_err();
+        assert!(wanted.contains("write one like https://"), "{text}: {wanted}");
+    }
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_told() {
+    let check = |authority: Option<&str>, own: Option<(&str, &str)>, expected: &str| {
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let own = own.map(|(chain, key)| (bytes(chain), bytes(key)));
+        let error = configure(&Certificates { authority: authority.map(bytes), own }).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let root = rcgen::CertificateParams::default().self_signed(&key).unwrap().pem();
+    check(None, None, "https needs the authority");
+    check(Some("no certificate"), None, "holds no certificate");
+    check(Some(&root), Some((&root, "no key")), "own key does not read");
+    let other = rcgen::KeyPair::generate().unwrap().serialize_pem();
+    check(Some(&root), Some((&root, &other)), "cannot be used");
+}

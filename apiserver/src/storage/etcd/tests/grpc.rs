@@ -1,0 +1,64 @@
+//! Frames in any pieces, and how calls end.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use proptest::prelude::*;
+use prost::Message as _;
+
+use crate::storage::etcd::grpc::{Frames, MAX_MESSAGE_BYTES, Misread, Status, frame};
+use crate::storage::etcd::messages::{PutRequest, WatchResponse};
+
+proptest! {
+    #[test]
+    fn messages_come_whole_from_any_pieces(sizes in prop::collection::vec(0_usize..400, 1..6), cut in 1_usize..97) {
+        let messages: Vec<PutRequest> = sizes
+            .iter()
+            .map(|size| PutRequest { key: "k".into(), value: Bytes::from(vec![7; *size]) })
+            .collect();
+        let stream: Vec<u8> = messages.iter().flat_map(|message| frame(message).to_vec()).collect();
+        let mut frames = Frames::default();
+        let mut read = Vec::new();
+        for piece in stream.chunks(cut) {
+            frames.push(piece);
+            while let Some(message) = frames.next().unwrap() {
+                read.push(PutRequest::decode(message).unwrap());
+            }
+        }
+        prop_assert_eq!(read, messages);
+    }
+
+    #[test]
+    fn nothing_that_comes_in_breaks_the_reader(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut frames = Frames::default();
+        frames.push(&bytes);
+        let _ = frames.next();
+        let _ = WatchResponse::decode(bytes.as_slice());
+    }
+}
+
+#[test]
+fn what_nobody_should_hold_is_not_read() {
+    let check = |head: [u8; 5], expected: Misread| {
+        let mut frames = Frames::default();
+        frames.push(&head);
+        assert_eq!(frames.next(), Err(expected));
+    };
+    let [a, b, c, d] = u32::try_from(MAX_MESSAGE_BYTES + 1).unwrap().to_be_bytes();
+    check([0, a, b, c, d], Misread::TooLarge(MAX_MESSAGE_BYTES + 1));
+    check([1, 0, 0, 0, 1], Misread::Compressed);
+}
+
+#[test]
+fn the_end_of_a_call_says_why() {
+    let read = |code: &str, message: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-status", code.parse().unwrap());
+        headers.insert("grpc-message", message.parse().unwrap());
+        Status::read(&headers).map(|status| (status.code, status.message))
+    };
+    assert_eq!(read("0", ""), Some((0, String::new())));
+    assert_eq!(read("14", "etcdserver%3A no leader"), Some((14, "etcdserver: no leader".to_owned())));
+    assert_eq!(read("2", "100% %zz %"), Some((2, "100% %zz %".to_owned())));
+    assert_eq!(read("x", ""), None);
+    assert_eq!(Status::read(&HeaderMap::new()), None);
+}

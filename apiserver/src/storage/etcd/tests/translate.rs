@@ -1,0 +1,118 @@
+//! A transaction in etcd's terms, and what is made of its answers when one of them was lost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::storage::etcd::messages::{Header, KeyValue, RangeResponse, ResponseOp, TxnResponse};
+use crate::storage::etcd::translate::{Settled, bounds, happens_once, outcome, request};
+use crate::storage::{Compare, Expected, Outcome, Transaction, Write};
+
+fn answer(succeeded: bool, revision: i64, current: &[Option<(&'static str, i64)>]) -> TxnResponse {
+    let responses = current.iter().map(|current| {
+        let kvs = current.iter().map(|(value, revision)| KeyValue {
+            key: "/a".into(),
+            value: Bytes::from_static(value.as_bytes()),
+            create_revision: 2,
+            mod_revision: *revision,
+            version: 1,
+        });
+        ResponseOp { range: Some(RangeResponse { kvs: kvs.collect(), ..RangeResponse::default() }) }
+    });
+    TxnResponse { header: Some(Header { revision }), succeeded, responses: responses.collect() }
+}
+
+fn put(key: &str, expected: Expected, value: &'static str) -> Transaction {
+    Transaction::put(key, expected, Bytes::from_static(value.as_bytes()))
+}
+
+#[test]
+fn a_lost_answer_is_settled_by_what_is_there() {
+    let update = put("/a", Expected::Modified(5), "mine");
+    let both = Transaction {
+        compares: ["/a", "/b"]
+            .map(|key| Compare { key: key.into(), expected: Expected::Modified(5) })
+            .to_vec(),
+        writes: ["/a", "/b"].map(|key| Write::Put { key: key.into(), value: "mine".into() }).to_vec(),
+    };
+    let delete = Transaction::delete("/a", Expected::Modified(5));
+    let known = |revision| Settled::Known(Outcome::Committed { revision });
+    let is_conflict = |settled: &Settled| matches!(settled, Settled::Known(Outcome::Conflict { .. }));
+    for (name, transaction, answer, is_retry, expected) in [
+        ("it happened now", &update, answer(true, 7, &[]), true, Some(known(7))),
+        ("it had happened", &update, answer(false, 9, &[Some(("mine", 7))]), true, Some(known(7))),
+        (
+            "somebody wrote since",
+            &update,
+            answer(false, 9, &[Some(("other", 8))]),
+            true,
+            Some(Settled::Unclear),
+        ),
+        ("it is gone", &update, answer(false, 9, &[None]), true, Some(Settled::Unclear)),
+        ("a first try is refused", &update, answer(false, 9, &[Some(("mine", 7))]), false, None),
+        (
+            "all of it had happened",
+            &both,
+            answer(false, 9, &[Some(("mine", 7)), Some(("mine", 7))]),
+            true,
+            Some(known(7)),
+        ),
+        (
+            "half of it is another's",
+            &both,
+            answer(false, 9, &[Some(("mine", 7)), Some(("mine", 8))]),
+            true,
+            Some(Settled::Unclear),
+        ),
+        ("who deleted it?", &delete, answer(false, 9, &[None]), true, Some(Settled::Unclear)),
+        ("nothing was told", &update, answer(false, 9, &[]), true, Some(Settled::Unclear)),
+    ] {
+        let settled = outcome(transaction, answer, is_retry);
+        match expected {
+            Some(expected) => assert_eq!(settled, expected, "{name}"),
+            None => assert!(is_conflict(&settled), "{name}: {settled:?}"),
+        }
+    }
+}
+
+#[test]
+fn only_what_expects_what_it_replaces_is_tried_again() {
+    let key: Arc<str> = "/b".into();
+    let unguarded = Transaction {
+        compares: vec![Compare { key: "/a".into(), expected: Expected::Absent }],
+        writes: vec![Write::Put { key, value: Bytes::new() }],
+    };
+    for (transaction, expected) in [
+        (put("/a", Expected::Absent, "x"), true),
+        (put("/a", Expected::Modified(2), "x"), true),
+        (put("/a", Expected::Any, "x"), false),
+        (Transaction::delete("/a", Expected::Any), false),
+        (unguarded, false),
+        (Transaction::default(), true),
+    ] {
+        assert_eq!(happens_once(&transaction), expected, "{transaction:?}");
+    }
+}
+
+#[test]
+fn a_compare_with_what_is_not_there_is_said_aloud() {
+    // Zero is left out of a message unless it is one of several choices, and etcd takes a missing choice for no compare.
+    let asked = request(&put("/a", Expected::Absent, "x"));
+    assert_eq!(asked.compare[0].mod_revision, Some(0));
+    assert_eq!((asked.success.len(), asked.failure.len()), (1, 1));
+    assert!(request(&put("/a", Expected::Any, "x")).compare.is_empty());
+}
+
+#[test]
+fn ranges_end_behind_their_prefix() {
+    for (prefix, after, from, end) in [
+        ("/a/", None, "/a/", "/a0"),
+        ("/a/", Some("/a/x"), "/a/x\0", "/a0"),
+        ("/a/", Some("/"), "/a/", "/a0"),
+        ("", None, "\0", "\0"),
+        ("", Some("a"), "a\0", "\0"),
+    ] {
+        let (found, until) = bounds(prefix, after);
+        assert_eq!((&*found, &*until), (from.as_bytes(), end.as_bytes()), "{prefix} {after:?}");
+    }
+}

@@ -1,0 +1,94 @@
+//! A backup through the socket, whole or not at all, and a restore that loses no store.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use apiserver::storage::{Embedded, Expected, Limits, Memory, Outcome, Store, Transaction};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::{Door, fetch, restore, router};
+use crate::data_dir::DataDir;
+
+async fn put(store: &dyn Store, key: &str, value: &'static str) -> u64 {
+    match store.commit(Transaction::put(key, Expected::Any, value.into())).await.unwrap() {
+        Outcome::Committed { revision } => revision,
+        conflict => panic!("{conflict:?}"),
+    }
+}
+
+/// A backup of a store of one object, in a folder.
+async fn backed_up(folder: &Path, value: &'static str) -> std::path::PathBuf {
+    let store = Memory::default();
+    put(&store, "/registry/a", value).await;
+    let file = folder.join(value);
+    store.backup(&file).await.unwrap();
+    file
+}
+
+async fn value(data_dir: &Path) -> (String, u64) {
+    let store = Embedded::open(data_dir.join("store"), Limits::default()).await.unwrap();
+    let found = store.get("/registry/a").await.unwrap();
+    (String::from_utf8(found.entry.unwrap().value.to_vec()).unwrap(), found.revision)
+}
+
+#[tokio::test]
+async fn a_backup_comes_through_the_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let (directory, file) = (folder.path().join("m"), folder.path().join("backup"));
+    let nobody = fetch(&directory, &file).await.unwrap_err();
+    assert!(nobody.to_string().contains("no master runs on"), "{nobody}");
+    fs::create_dir(&directory).unwrap();
+    let store = Arc::new(Memory::default());
+    put(&*store, "/registry/a", "one").await;
+    let (door, listener) = Door::open(&directory).unwrap();
+    let mode = fs::metadata(directory.join("master.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let (stop, stopped) = watch::channel(false);
+    let serving = tokio::spawn(apiserver::serve(listener, router(store, &directory), stopped));
+    let told = fetch(&directory, &file).await.unwrap();
+    assert!(told.contains("revision 2"), "{told}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let again = fetch(&directory, &file).await.unwrap_err();
+    assert!(again.to_string().contains("never overwritten"), "{again}");
+    let elsewhere = fetch(&directory, Path::new("/nowhere/at/all")).await.unwrap_err();
+    assert!(elsewhere.to_string().contains("/nowhere/at/all"), "{elsewhere}");
+    stop.send_replace(true);
+    serving.await.unwrap();
+    drop(door);
+    let mut left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["backup", "m"], "nothing is left lying about");
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    let restored = folder.path().join("r");
+    restore(&restored, &file, false, Timestamp::UNIX_EPOCH).unwrap();
+    assert_eq!(value(&restored).await.0, "one");
+}
+
+#[tokio::test]
+async fn a_store_is_replaced_only_when_told_and_kept_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("m");
+    let (one, two) = (backed_up(folder.path(), "one").await, backed_up(folder.path(), "two").await);
+    restore(&directory, &one, false, Timestamp::UNIX_EPOCH).unwrap();
+    let (_, first) = value(&directory).await;
+    let refused = restore(&directory, &two, false, Timestamp::UNIX_EPOCH).unwrap_err();
+    assert!(refused.to_string().contains("give --replace"), "{refused}");
+    assert_eq!(value(&directory).await, ("one".to_owned(), first));
+    let told = restore(&directory, &two, true, Timestamp::UNIX_EPOCH).unwrap();
+    assert!(told.contains("store.19700101T000000Z"), "{told}");
+    let (now, second) = value(&directory).await;
+    assert!(now == "two" && second > first, "revisions never go back: {second} after {first}");
+    assert!(directory.join("store.19700101T000000Z/store.redb").exists());
+    fs::write(&two, "no backup").unwrap();
+    assert!(restore(&directory, &two, true, Timestamp::UNIX_EPOCH).is_err());
+    assert_eq!(value(&directory).await, ("two".to_owned(), second), "a bad backup changes nothing");
+    let lock = DataDir::at(&directory).take().unwrap();
+    let running = restore(&directory, &one, true, Timestamp::UNIX_EPOCH).unwrap_err();
+    assert!(running.to_string().contains("another master runs on"), "{running}");
+    drop(lock);
+}

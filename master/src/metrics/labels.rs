@@ -1,0 +1,144 @@
+//! What a request asks for, in a bounded number of labels: what nobody serves has none, however it is called.
+
+use apiserver::kinds::KINDS;
+use apiserver::request::{Objects, Target};
+use http::{Method, Uri};
+use prometheus_client::encoding::EncodeLabelSet;
+
+/// Parts of objects that have a path of their own.
+const SUBRESOURCES: [&str; 14] = [
+    "approval",
+    "attach",
+    "binding",
+    "ephemeralcontainers",
+    "eviction",
+    "exec",
+    "finalize",
+    "log",
+    "portforward",
+    "proxy",
+    "resize",
+    "scale",
+    "status",
+    "token",
+];
+/// Those that go on for as long as somebody listens.
+const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct What {
+    pub(super) verb: &'static str,
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) resource: &'static str,
+    pub(super) subresource: &'static str,
+    pub(super) scope: &'static str,
+    pub(super) component: &'static str,
+}
+
+/// Events of what.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Resource {
+    pub(super) group: &'static str,
+    pub(super) version: &'static str,
+    pub(super) resource: &'static str,
+}
+
+impl What {
+    /// Whether it goes on for as long as somebody listens.
+    pub(super) fn is_long(&self) -> bool {
+        matches!(self.verb, "WATCH" | "CONNECT")
+    }
+
+    /// Whether it may change something.
+    pub(super) fn is_mutating(&self) -> bool {
+        !matches!(self.verb, "GET" | "LIST" | "WATCH" | "HEAD" | "OPTIONS")
+    }
+
+    /// What it is about.
+    pub(super) fn resource(&self) -> Resource {
+        Resource { group: self.group, version: self.version, resource: self.resource }
+    }
+}
+
+/// What a request asks for, and whether it is only a try (`dryRun`).
+pub(super) fn of(method: &Method, uri: &Uri, content_type: &str) -> (What, &'static str) {
+    let query = uri.query().unwrap_or_default();
+    let has = |name: &str, values: &[&str]| {
+        query.split('&').any(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            key == name && values.contains(&value)
+        })
+    };
+    let nothing = What {
+        verb: plain_verb(method),
+        group: "",
+        version: "",
+        resource: "",
+        subresource: "",
+        scope: "",
+        component: "apiserver",
+    };
+    let dry_run = if has("dryRun", &["All"]) { "All" } else { "" };
+    let Some(Target::Objects(objects)) = Target::parse(uri.path()) else { return (nothing, dry_run) };
+    let Some(kind) = KINDS.iter().find(|kind| {
+        kind.plural == objects.plural && kind.group == objects.group && kind.version == objects.version
+    }) else {
+        return (nothing, dry_run);
+    };
+    let subresource = objects.subresource.as_deref().unwrap_or_default();
+    let subresource = SUBRESOURCES.into_iter().find(|known| *known == subresource).unwrap_or_default();
+    let is_watch = has("watch", &["true", "1", "t", "T", "True", "TRUE", ""]);
+    let what = What {
+        verb: verb(method, &objects, subresource, is_watch, content_type),
+        group: kind.group,
+        version: kind.version,
+        resource: kind.plural,
+        subresource,
+        scope: scope(&objects),
+        ..nothing
+    };
+    (what, dry_run)
+}
+
+/// Group and resource of a key in the store.
+pub(super) fn of_key(key: &str) -> (&'static str, &'static str) {
+    let qualified = key.trim_start_matches("/registry/").split('/').next().unwrap_or_default();
+    let (plural, group) = qualified.split_once('.').unwrap_or((qualified, ""));
+    let kind = KINDS.iter().find(|kind| kind.plural == plural && kind.group == group);
+    kind.map_or(("", ""), |kind| (kind.group, kind.plural))
+}
+
+fn verb(
+    method: &Method,
+    objects: &Objects,
+    subresource: &str,
+    is_watch: bool,
+    content_type: &str,
+) -> &'static str {
+    if CONNECTIONS.contains(&subresource) {
+        return "CONNECT";
+    }
+    let has_name = objects.name.is_some();
+    match plain_verb(method) {
+        "GET" if is_watch => "WATCH",
+        "GET" if !has_name => "LIST",
+        "DELETE" if !has_name => "DELETECOLLECTION",
+        "PATCH" if content_type.starts_with("application/apply-patch") => "APPLY",
+        plain => plain,
+    }
+}
+
+fn plain_verb(method: &Method) -> &'static str {
+    const VERBS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    VERBS.into_iter().find(|verb| *verb == method.as_str()).unwrap_or("OTHER")
+}
+
+fn scope(objects: &Objects) -> &'static str {
+    match (&objects.name, &objects.namespace) {
+        (Some(_), _) => "resource",
+        (None, Some(_)) => "namespace",
+        (None, None) => "cluster",
+    }
+}

@@ -1,0 +1,57 @@
+//! Every request on its way in and out, counted.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt as _;
+
+use super::{Answered, Counted, InFlight, Metrics, labels, lines};
+
+/// Counts a request and its answer; to be put around everything that is served.
+pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>, next: Next) -> Response {
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let (what, dry_run) = labels::of(request.method(), request.uri(), content_type.unwrap_or_default());
+    let answered = |code: StatusCode| {
+        let answered = Answered { code: code.as_u16(), dry_run, what: what.clone() };
+        metrics.requests.get_or_create(&answered).inc();
+    };
+    if what.is_long() {
+        let going_on = Counted::begin(metrics.long_running.get_or_create_owned(&what));
+        let response = next.run(request).await;
+        answered(response.status());
+        if response.status() != StatusCode::OK || what.verb != "WATCH" {
+            return response.map(|body| kept(body, going_on));
+        }
+        let events = metrics.watch_events.get_or_create_owned(&what.resource());
+        return response.map(|body| {
+            let counted = body.map_frame(move |frame| {
+                if let Some(data) = frame.data_ref() {
+                    events.inc_by(lines::count(data));
+                }
+                frame
+            });
+            kept(Body::new(counted), going_on)
+        });
+    }
+    let request_kind = if what.is_mutating() { "mutating" } else { "readOnly" };
+    let in_flight = Counted::begin(metrics.in_flight.get_or_create_owned(&InFlight { request_kind }));
+    let begun = Instant::now();
+    let response = next.run(request).await;
+    drop(in_flight);
+    metrics.durations.get_or_create(&what).observe(begun.elapsed().as_secs_f64());
+    answered(response.status());
+    response
+}
+
+/// A body that keeps something for as long as it is sent.
+fn kept(body: Body, going_on: Counted) -> Body {
+    Body::new(body.map_frame(move |frame| {
+        let _ = &going_on;
+        frame
+    }))
+}

@@ -1,0 +1,199 @@
+//! What is counted, for Prometheus, by the names of a stock API server.
+
+mod labels;
+mod layer;
+mod lines;
+mod process;
+mod store;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use apiserver::registry::Registry as Objects;
+use apiserver::store::Scope;
+use axum::Router;
+use axum::routing::get;
+use http::header;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use self::labels::{Resource, What};
+use self::process::Process;
+
+pub use layer::observe;
+pub use store::Measured;
+
+/// What the text is.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The bounds of a stock server's histograms of requests.
+const SECONDS: [f64; 23] = [
+    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
+    20.0, 30.0, 45.0, 60.0,
+];
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// Everything that is counted. Each method is cheap enough for every request.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: Family<Answered, Counter>,
+    durations: Histograms<What>,
+    in_flight: Family<InFlight, Gauge>,
+    long_running: Family<What, Gauge>,
+    watch_events: Family<Resource, Counter>,
+    objects: Family<Stored, Gauge>,
+    storage: Histograms<Operation>,
+    process: Process,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    code: u16,
+    dry_run: &'static str,
+    #[prometheus(flatten)]
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InFlight {
+    request_kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Stored {
+    resource: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+    group: &'static str,
+    resource: &'static str,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+impl Metrics {
+    /// Nothing counted yet.
+    pub fn new(git_version: &'static str) -> Arc<Self> {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Family::default(),
+            durations: Family::new_with_constructor(seconds),
+            in_flight: Family::default(),
+            long_running: Family::default(),
+            watch_events: Family::default(),
+            objects: Family::default(),
+            storage: Family::new_with_constructor(seconds),
+            process: Process::default(),
+        };
+        metrics.register(git_version);
+        Arc::new(metrics)
+    }
+
+    fn register(&mut self, git_version: &'static str) {
+        let build = Family::<Vec<(&str, &str)>, Gauge>::default();
+        build.get_or_create(&vec![("git_version", git_version)]).set(1);
+        let r = &mut self.registry;
+        r.register("kubernetes_build_info", "The version that runs; always 1", build);
+        r.register(
+            "apiserver_request",
+            "Requests by what they asked for and the code of the answer",
+            self.requests.clone(),
+        );
+        r.register(
+            "apiserver_request_duration_seconds",
+            "From a request to its answer, but for those that go on",
+            self.durations.clone(),
+        );
+        r.register(
+            "apiserver_current_inflight_requests",
+            "Requests being answered, but for those that go on",
+            self.in_flight.clone(),
+        );
+        r.register(
+            "apiserver_longrunning_requests",
+            "Watches and other requests that go on",
+            self.long_running.clone(),
+        );
+        r.register("apiserver_watch_events", "Events sent to watches", self.watch_events.clone());
+        r.register("apiserver_storage_objects", "Objects by resource", self.objects.clone());
+        r.register(
+            "etcd_request_duration_seconds",
+            "Requests to the store, whichever it is",
+            self.storage.clone(),
+        );
+        let p = &self.process;
+        r.register_with_unit("process_cpu", "Time on processors", Unit::Seconds, p.cpu_seconds.clone());
+        r.register("process_resident_memory_bytes", "Memory in use", p.resident_bytes.clone());
+        r.register("process_virtual_memory_bytes", "Memory mapped", p.virtual_bytes.clone());
+        r.register("process_open_fds", "Files open", p.open_fds.clone());
+        r.register("process_max_fds", "Files that may be open", p.max_fds.clone());
+        r.register(
+            "process_start_time_seconds",
+            "When the process began, in seconds since 1970",
+            p.start_time_seconds.clone(),
+        );
+    }
+
+    /// The store answered.
+    fn stored(&self, operation: &'static str, key: &str, took: Duration) {
+        let (group, resource) = labels::of_key(key);
+        self.storage.get_or_create(&Operation { operation, group, resource }).observe(took.as_secs_f64());
+    }
+
+    /// Everything, as OpenMetrics text.
+    fn text(&self, objects: &Objects) -> String {
+        for resource in objects.resources() {
+            let resource = resource.qualified().to_string();
+            let count = objects.cache().count(&resource, &Scope::All);
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.objects.get_or_create(&Stored { resource }).set(count);
+        }
+        self.process.look();
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("a string takes any text");
+        text
+    }
+}
+
+/// `/metrics`.
+pub fn router(metrics: &Arc<Metrics>, objects: &Arc<Objects>) -> Router {
+    let (metrics, objects) = (metrics.clone(), objects.clone());
+    Router::new().route(
+        "/metrics",
+        get(move || async move { ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.text(&objects)) }),
+    )
+}
+
+/// A gauge that is one higher for as long as this lives.
+#[derive(Debug)]
+struct Counted(Gauge);
+
+impl Counted {
+    fn begin(gauge: Gauge) -> Self {
+        gauge.inc();
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// A number that a process counts up by itself.
+type Seconds = Counter<f64, AtomicU64>;

@@ -1,0 +1,74 @@
+//! A store that counts how long it takes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use apiserver::storage::{
+    Batches, Error, Expected, Found, Outcome, Page, Revision, Store, Transaction, Write,
+};
+use async_trait::async_trait;
+
+use super::Metrics;
+
+/// A store with its requests counted.
+pub struct Measured {
+    store: Arc<dyn Store>,
+    metrics: Arc<Metrics>,
+}
+
+impl Measured {
+    /// Counts the requests to a store from now on.
+    pub fn new(store: Arc<dyn Store>, metrics: Arc<Metrics>) -> Self {
+        Self { store, metrics }
+    }
+
+    async fn measure<T>(&self, operation: &'static str, key: &str, asked: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let answer = asked.await;
+        self.metrics.stored(operation, key, begun.elapsed());
+        answer
+    }
+}
+
+#[async_trait]
+impl Store for Measured {
+    async fn get(&self, key: &str) -> Result<Found, Error> {
+        self.measure("get", key, self.store.get(key)).await
+    }
+
+    async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error> {
+        self.measure("list", prefix, self.store.range(prefix, after, limit)).await
+    }
+
+    async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        let (operation, key) = name(&transaction);
+        self.measure(operation, &key, self.store.commit(transaction)).await
+    }
+
+    async fn watch(&self, from: Revision) -> Result<Batches, Error> {
+        self.store.watch(from).await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        self.store.compact(revision).await
+    }
+
+    async fn revision(&self) -> Result<Revision, Error> {
+        self.store.revision().await
+    }
+
+    async fn backup(&self, path: &Path) -> Result<(), Error> {
+        self.store.backup(path).await
+    }
+}
+
+/// What a transaction is called, and the key it is about.
+fn name(transaction: &Transaction) -> (&'static str, Arc<str>) {
+    let is_new = transaction.compares.iter().any(|compare| compare.expected == Expected::Absent);
+    match transaction.writes.first() {
+        Some(Write::Put { key, .. }) => (if is_new { "create" } else { "update" }, key.clone()),
+        Some(Write::Delete { key }) => ("delete", key.clone()),
+        None => ("get", Arc::from("")),
+    }
+}

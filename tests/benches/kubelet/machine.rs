@@ -1,0 +1,21 @@
+//! One line on where this ran.
+
+use std::fs;
+
+use tests::Engine;
+
+/// Processors, memory, kernel, engine and what else is at work.
+pub async fn line() -> String {
+    let engine = Engine::connect().await;
+    let version = engine.docker().version().await.unwrap().version.unwrap_or_default();
+    let info = engine.docker().info().await.unwrap();
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    format!(
+        "{} processors, {} GiB, Linux {}, Docker {version} ({}), load {}",
+        info.ncpu.unwrap_or_default(),
+        info.mem_total.unwrap_or_default() >> 30,
+        info.kernel_version.unwrap_or_default(),
+        info.driver.unwrap_or_default(),
+        load.split(' ').next().unwrap_or_default()
+    )
+}

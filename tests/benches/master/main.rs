@@ -1,0 +1,50 @@
+//! Measures the master: a release build with a client beside it on the same machine, each number against a target.
+//!
+//! `hack/bench.sh master` runs all of it. `--quick` tries it out with small numbers, `--only a,c` takes parts of it,
+//! `--large` goes on to 150,000 pods. It prints a table and writes nothing; `BENCHMARKS.md` says how to read it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a bench that cannot go on has nothing to tell")]
+
+mod arguments;
+mod client;
+mod drive;
+#[path = "../kubelet/gauge.rs"]
+mod gauge;
+mod large;
+mod machine;
+#[path = "../kubelet/numbers.rs"]
+mod numbers;
+mod objects;
+mod requests;
+mod start;
+#[path = "../kubelet/table.rs"]
+mod table;
+mod watches;
+
+use arguments::{Arguments, Part};
+use table::Table;
+
+#[tokio::main(worker_threads = 2)]
+async fn main() {
+    let arguments = match Arguments::read(std::env::args().skip(1)) {
+        Ok(arguments) => arguments,
+        Err(mistake) => {
+            eprintln!("bench: {mistake}");
+            std::process::exit(2);
+        }
+    };
+    let mut table = Table::default();
+    if arguments.wants(Part::Start) {
+        start::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Creates) {
+        requests::creates(&arguments, &mut table).await;
+    }
+    if [Part::Memory, Part::Requests, Part::Watches].into_iter().any(|part| arguments.wants(part)) {
+        requests::standing(&arguments, &mut table).await;
+    }
+    if arguments.large {
+        large::measure(&arguments, &mut table).await;
+    }
+    println!("\n{}\n{table}", machine::line());
+}

@@ -1,0 +1,31 @@
+//! The objects that are stored and asked for.
+
+/// Pods that share a label, so that a list by label has so many.
+pub const PODS_A_LABEL: usize = 20;
+/// Where pods are.
+pub const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// A pod as a controller makes it, of one container, on one of so many nodes.
+pub fn pod(number: usize, nodes: usize) -> String {
+    let (set, node) = (number / PODS_A_LABEL, number % nodes.max(1));
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"pod-{number}","namespace":"default","labels":{{"app":"web","set":"s{set}"}},"annotations":{{"bench/at":"0"}}}},"spec":{{"nodeName":"node-{node}","containers":[{{"name":"app","image":"registry.example.com/team/web:1.2.3","ports":[{{"containerPort":8080,"protocol":"TCP"}}],"env":[{{"name":"MODE","value":"production"}}],"resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"memory":"128Mi"}}}},"readinessProbe":{{"httpGet":{{"path":"/ready","port":8080}},"periodSeconds":10}}}}],"terminationGracePeriodSeconds":30}}}}"#
+    )
+}
+
+/// A node.
+pub fn node(number: usize) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24"}}}}"#,
+        number / 256,
+        number % 256
+    )
+}
+
+/// What a patch of a pod says; the moment comes back to watchers.
+pub fn patch(at_micros: u128) -> String {
+    format!(r#"{{"metadata":{{"annotations":{{"bench/at":"{at_micros}"}}}}}}"#)
+}
+
+/// What stands before the moment in an event.
+pub const AT: &[u8] = br#""bench/at":""#;

@@ -1,0 +1,63 @@
+//! One etcd of its own: a folder, two ports, and a process that can be killed and started again.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::process::Process;
+use crate::{DEADLINE, Port, free_port, installed, wait_until};
+
+/// An etcd under test. When it goes, its process and files go.
+#[derive(Debug)]
+pub struct Etcd {
+    client: Port,
+    peer: Port,
+    folder: TempDir,
+    process: Option<Process>,
+}
+
+impl Etcd {
+    /// One that is ready.
+    pub async fn running() -> Self {
+        let folder = tempfile::Builder::new().prefix("et").tempdir_in("/tmp").unwrap();
+        let mut etcd = Self { client: free_port(), peer: free_port(), folder, process: None };
+        etcd.start().await;
+        etcd
+    }
+
+    /// Where it answers.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client)
+    }
+
+    /// Starts it and waits until it takes connections.
+    pub async fn start(&mut self) {
+        assert!(self.process.is_none(), "this etcd already runs");
+        let (url, peer) = (self.url(), format!("http://127.0.0.1:{}", self.peer));
+        let mut command = Command::new(installed("etcd-server", "etcd"));
+        command.arg("--data-dir").arg(self.folder.path().join("data"));
+        command.args(["--listen-client-urls", &url, "--advertise-client-urls", &url]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        self.process = Some(Process::start(&mut command, &self.log_path()));
+        let address = self.url().replace("http://", "");
+        let look = async || tokio::net::TcpStream::connect(&address).await.map_err(|error| error.to_string());
+        let ready = wait_until(DEADLINE, look).await;
+        ready.unwrap_or_else(|seen| panic!("etcd is not there: {seen}\n{}", self.log()));
+    }
+
+    /// Kills it (`SIGKILL`).
+    pub fn kill(&mut self) {
+        self.process.take().expect("the etcd runs").kill();
+    }
+
+    /// What it wrote to its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("etcd.log")
+    }
+}

@@ -1,0 +1,106 @@
+//! The few requests that writers and watchers make.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tests::{DEADLINE, Master, wait_until};
+
+/// The master has objects of its own, of which nobody here needs to know.
+pub const ONLY: &str = "labelSelector=of%3Dkills";
+
+/// The way to one master, whichever process it is.
+#[derive(Clone, Debug)]
+pub struct Api {
+    pub client: reqwest::Client,
+    url: String,
+}
+
+/// What stands in an object: its number and its revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub number: u64,
+    pub revision: u64,
+}
+
+/// All objects at one revision, by name.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    pub revision: u64,
+    pub objects: BTreeMap<String, Held>,
+}
+
+impl Api {
+    pub fn of(master: &Master) -> Self {
+        let url = format!("https://127.0.0.1:{}/api/v1/namespaces/default/configmaps", master.port);
+        Self { client: master.client(), url }
+    }
+
+    pub fn url(&self, name: &str) -> String {
+        if name.is_empty() { self.url.clone() } else { format!("{}/{name}", self.url) }
+    }
+
+    /// Sends a request; the answer is its code and body.
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> Result<(u16, Value), String> {
+        let response = request.send().await.map_err(|error| format!("{error:?}"))?;
+        let code = response.status().as_u16();
+        let bytes = response.bytes().await.map_err(|error| format!("{error:?}"))?;
+        Ok((code, serde_json::from_slice(&bytes).map_err(|error| error.to_string())?))
+    }
+
+    /// What stands in an object; `None` when there is none.
+    pub async fn get_in_time(&self, name: &str) -> Option<Held> {
+        let look = async || match self.send(self.client.get(self.url(name))).await? {
+            (200, object) => Ok(Some(held(&object))),
+            (404, _) => Ok(None),
+            (code, body) => Err(format!("{code} {body}")),
+        };
+        wait_until(DEADLINE, look).await.unwrap()
+    }
+
+    pub async fn list(&self) -> Result<Listing, String> {
+        let url = format!("{}?{ONLY}", self.url(""));
+        let (code, list) = self.send(self.client.get(url)).await?;
+        if code != 200 {
+            return Err(format!("{code} {list}"));
+        }
+        let items = list["items"].as_array().unwrap();
+        let objects = items.iter().map(|object| (name(object), held(object))).collect();
+        Ok(Listing { revision: revision(&list), objects })
+    }
+
+    pub async fn list_in_time(&self) -> Listing {
+        wait_until(DEADLINE, async || self.list().await).await.unwrap()
+    }
+
+    pub async fn create_in_time(&self, name: &str) {
+        let look =
+            async || match self.send(self.client.post(self.url("")).json(&object(name, 0, None))).await? {
+                (201 | 409, _) => Ok(()),
+                (code, body) => Err(format!("{code} {body}")),
+            };
+        wait_until(DEADLINE, look).await.unwrap();
+    }
+}
+
+/// An object that holds a number, as of a revision where one is expected.
+pub fn object(name: &str, number: u64, expected: Option<u64>) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": "kills"}},
+                            "data": {"number": number.to_string()}});
+    if let Some(revision) = expected {
+        object["metadata"]["resourceVersion"] = revision.to_string().into();
+    }
+    object
+}
+
+pub fn name(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap().to_owned()
+}
+
+pub fn held(object: &Value) -> Held {
+    let number = object["data"]["number"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+    Held { number, revision: revision(object) }
+}
+
+pub fn revision(object: &Value) -> u64 {
+    object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}

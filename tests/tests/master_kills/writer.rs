@@ -1,0 +1,126 @@
+//! A client that makes, changes and removes one object, and notes what it was told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::json;
+use tests::Chance;
+
+use crate::api::{Api, Held, held, object};
+
+/// A write that was acknowledged.
+#[derive(Clone, Debug)]
+pub struct Acknowledged {
+    pub name: String,
+    pub held: Held,
+}
+
+/// What all writers have in common: whether to go on, and the newest revision one of them was told.
+#[derive(Debug, Default)]
+pub struct Stop {
+    stopped: AtomicBool,
+    newest: AtomicU64,
+}
+
+impl Stop {
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+    }
+
+    pub fn acknowledged(&self) -> u64 {
+        self.newest.load(Ordering::SeqCst)
+    }
+}
+
+/// One client and its object.
+#[derive(Debug)]
+pub struct Writer {
+    api: Api,
+    name: String,
+    chance: Chance,
+    /// What it knows to be there.
+    held: Option<Held>,
+    /// What may have been written since, each a number or none for a removal; a write acknowledged later ends the doubt.
+    doubts: Vec<Option<u64>>,
+    last_number: u64,
+    pub acknowledged: Vec<Acknowledged>,
+    /// What must never be.
+    pub broken: Vec<String>,
+}
+
+impl Writer {
+    pub fn new(api: Api, name: String, chance: Chance) -> Self {
+        let (acknowledged, broken) = (Vec::new(), Vec::new());
+        Self { api, name, chance, held: None, doubts: Vec::new(), last_number: 0, acknowledged, broken }
+    }
+
+    /// Writes until it is told to stop or something is broken.
+    pub async fn run(mut self, stop: Arc<Stop>) -> Self {
+        while !stop.stopped.load(Ordering::SeqCst) && self.broken.is_empty() {
+            self.step(&stop).await;
+        }
+        self
+    }
+
+    async fn step(&mut self, stop: &Stop) {
+        self.last_number += 1;
+        let number = self.last_number;
+        let (client, name) = (&self.api.client, self.name.as_str());
+        let (request, written) = match self.held {
+            None => (client.post(self.api.url("")).json(&object(name, number, None)), Some(number)),
+            Some(_) if self.chance.once_in(6) => (client.delete(self.api.url(name)), None),
+            Some(before) if self.chance.once_in(2) => {
+                let body = object(name, number, Some(before.revision));
+                (client.put(self.api.url(name)).json(&body), Some(number))
+            }
+            Some(_) => {
+                let patch = json!({"data": {"number": number.to_string()}}).to_string();
+                let request = client.patch(self.api.url(name)).body(patch);
+                (request.header("content-type", "application/merge-patch+json"), Some(number))
+            }
+        };
+        match self.api.send(request).await {
+            Ok((200 | 201, answer)) => {
+                let now = written.map(|_| held(&answer));
+                if let Some(now) = now {
+                    stop.newest.fetch_max(now.revision, Ordering::SeqCst);
+                    self.check_told(now, number);
+                    self.acknowledged.push(Acknowledged { name: self.name.clone(), held: now });
+                }
+                self.held = now;
+                self.doubts.clear();
+            }
+            // What was in doubt has happened after all.
+            Ok((404 | 409, _)) if !self.doubts.is_empty() => self.settle().await,
+            Ok((code, _)) if code >= 500 || code == 429 => {
+                self.doubts.push(written);
+                self.settle().await;
+            }
+            Ok((code, answer)) => self.broken.push(format!("{name} {number}: {code} {answer}")),
+            Err(_) => {
+                self.doubts.push(written);
+                self.settle().await;
+            }
+        }
+    }
+
+    fn check_told(&mut self, now: Held, number: u64) {
+        let before = self.held.map_or(0, |held| held.revision);
+        if now.number != number || now.revision <= before {
+            self.broken.push(format!("{} was told {now:?} for {number} after {before}", self.name));
+        }
+    }
+
+    /// Finds out what is there: what was acknowledged last, or what was tried since.
+    async fn settle(&mut self) {
+        let found = self.api.get_in_time(&self.name).await;
+        let is_possible = found == self.held || self.doubts.contains(&found.map(|held| held.number));
+        if !is_possible {
+            self.broken.push(format!(
+                "{} holds {found:?}, acknowledged was {:?}, tried since {:?}",
+                self.name, self.held, self.doubts
+            ));
+        }
+        self.held = found;
+    }
+}

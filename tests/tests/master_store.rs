@@ -1,0 +1,138 @@
+//! The stores of a master, as its administrator meets them: an etcd in the place of the file, backups, and a restore.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use rustix::process::Signal;
+use tests::{DEADLINE, Etcd, Master, wait_until};
+
+/// What kubectl prints when it succeeds.
+async fn kubectl(master: &Master, arguments: &[&str]) -> String {
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let output = master.kubectl(&admin, arguments).await;
+    assert!(output.code == 0, "kubectl {}: {output:?}\n{}", arguments.join(" "), master.log());
+    output.stdout
+}
+
+/// The revision of all there is.
+async fn revision(master: &Master) -> u64 {
+    let version = kubectl(master, &["get", "--raw", "/api/v1/configmaps?limit=1"]).await;
+    let list: serde_json::Value = serde_json::from_str(&version).unwrap();
+    list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
+}
+
+fn in_etcd(etcd: &Etcd) -> Master {
+    Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &etcd.url()])
+}
+
+#[tokio::test]
+async fn a_master_keeps_its_objects_in_an_etcd() {
+    let mut etcd = Etcd::running().await;
+    let mut master = in_etcd(&etcd);
+    master.start().await;
+    kubectl(&master, &["create", "configmap", "a", "--from-literal=k=v"]).await;
+    kubectl(&master, &["label", "configmap", "a", "tier=one"]).await;
+    let version = ["get", "configmap", "a", "-o", "jsonpath={.metadata.uid} {.metadata.resourceVersion}"];
+    let before = kubectl(&master, &version).await;
+    assert!(!master.data_dir().join("store").exists(), "nothing lies in two places");
+    // A second master on the same etcd shows the same, and what it writes the first one shows.
+    let mut second = in_etcd(&etcd);
+    second.start().await;
+    assert_eq!(kubectl(&second, &version).await, before);
+    kubectl(&second, &["create", "configmap", "b"]).await;
+    let look = async || {
+        let names = kubectl(&master, &["get", "configmaps", "-o", "name"]).await;
+        if names.contains("configmap/b") { Ok(()) } else { Err(names) }
+    };
+    wait_until(DEADLINE, look).await.unwrap();
+    // An etcd that is away makes a master unready, and is found again.
+    etcd.kill();
+    let unready = async || {
+        let (code, text) = master.ask_as_admin("/readyz").await;
+        if code == 500 && text.contains("[-]etcd failed") { Ok(()) } else { Err(text) }
+    };
+    wait_until(DEADLINE, unready).await.unwrap();
+    assert_eq!(master.ask_as_admin("/livez").await.0, 200, "a restart would mend nothing");
+    etcd.start().await;
+    let ready = async || match master.ask_as_admin("/readyz").await {
+        (200, _) => Ok(()),
+        (_, text) => Err(text),
+    };
+    wait_until(DEADLINE, ready).await.unwrap();
+    kubectl(&master, &["delete", "configmap", "b"]).await;
+    master.kill();
+    master.start().await;
+    assert_eq!(kubectl(&master, &version).await, before);
+}
+
+#[tokio::test]
+async fn what_was_backed_up_comes_back_and_revisions_go_on() {
+    let mut master = Master::running().await;
+    kubectl(&master, &["create", "configmap", "first", "--from-literal=k=v"]).await;
+    kubectl(&master, &["create", "secret", "generic", "hidden", "--from-literal=p=q"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup").display().to_string();
+    let told = master.verb(&["backup", &file]).await;
+    assert!(told.code == 0 && told.stdout.contains("all objects of revision"), "{told:?}");
+    kubectl(&master, &["create", "configmap", "second"]).await;
+    let newest = revision(&master).await;
+    let running = master.verb(&["restore", &file]).await;
+    assert!(running.code == 1 && running.stderr.contains("another master runs on"), "{running:?}");
+    // Into a fresh directory.
+    let mut fresh = Master::new();
+    let restored = fresh.verb(&["restore", &file]).await;
+    assert!(restored.code == 0, "{restored:?}");
+    fresh.start().await;
+    assert_eq!(kubectl(&fresh, &["get", "configmaps", "-o", "name"]).await, "configmap/first\n");
+    let secret = ["get", "secret", "hidden", "-o", "jsonpath={.data.p}"];
+    assert_eq!(kubectl(&fresh, &secret).await, "cQ==");
+    assert!(revision(&fresh).await > newest, "resource versions never go back");
+    kubectl(&fresh, &["label", "configmap", "first", "after=restore"]).await;
+    // Over the store of before, which is kept.
+    assert!(master.stop(Signal::TERM).await.success());
+    let there = master.verb(&["restore", &file]).await;
+    assert!(there.code == 1 && there.stderr.contains("--replace"), "{there:?}");
+    let replaced = master.verb(&["restore", "--replace", &file]).await;
+    assert!(replaced.code == 0 && replaced.stdout.contains("The store of before is"), "{replaced:?}");
+    master.start().await;
+    assert_eq!(kubectl(&master, &["get", "configmaps", "-o", "name"]).await, "configmap/first\n");
+    assert!(revision(&master).await > newest);
+    let nobody = Master::new().verb(&["backup", &file]).await;
+    assert!(nobody.code == 1 && nobody.stderr.contains("never overwritten"), "{nobody:?}");
+}
+
+#[tokio::test]
+async fn a_backup_of_an_etcd_becomes_a_store_in_a_file() {
+    let etcd = Etcd::running().await;
+    let mut master = in_etcd(&etcd);
+    master.start().await;
+    kubectl(&master, &["create", "configmap", "moved"]).await;
+    let newest = revision(&master).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup").display().to_string();
+    let told = master.verb(&["backup", &file]).await;
+    assert!(told.code == 0, "{told:?}");
+    let mut fresh = Master::new();
+    assert_eq!(fresh.verb(&["restore", &file]).await.code, 0);
+    fresh.start().await;
+    assert_eq!(kubectl(&fresh, &["get", "configmaps", "-o", "name"]).await, "configmap/moved\n");
+    assert!(revision(&fresh).await > newest);
+}
+
+#[tokio::test]
+async fn metrics_tell_what_was_done() {
+    let master = Master::running().await;
+    kubectl(&master, &["create", "configmap", "a"]).await;
+    let metrics = kubectl(&master, &["get", "--raw", "/metrics"]).await;
+    for expected in [
+        "apiserver_request_total{code=\"201\"",
+        "apiserver_request_duration_seconds_bucket{",
+        "apiserver_current_inflight_requests{request_kind=\"readOnly\"} 1",
+        "apiserver_storage_objects{resource=\"configmaps\"} 1",
+        "etcd_request_duration_seconds_count{operation=\"create\",group=\"\",resource=\"configmaps\"} 1",
+        "process_resident_memory_bytes ",
+    ] {
+        assert!(metrics.contains(expected), "{expected}\n{metrics}");
+    }
+    let ready = kubectl(&master, &["get", "--raw", "/readyz?verbose"]).await;
+    assert!(ready.contains("[+]etcd ok"), "{ready}");
+}
