@@ -95,3 +95,22 @@ async fn containers_of_nobody_are_left_alone() {
     world.wait_gone("a").await;
     assert_eq!(other.containers().await, before);
 }
+
+#[tokio::test]
+async fn a_second_kubelet_of_the_same_name_is_refused() {
+    let mut world = World::running("rival").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    let before = world.containers().await;
+    let refused = world.rival().await;
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let holder = format!("process {} with --root-dir {}", world.kubelet_pid(), world.root_dir().display());
+    for said in [&world.node, &holder, "--hostname-override"] {
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    assert_eq!(world.containers().await, before);
+    // A kill frees the name at once.
+    world.kill();
+    world.start().await;
+    world.wait_ready("a").await;
+}

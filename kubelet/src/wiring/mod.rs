@@ -31,10 +31,11 @@ use crate::worker::{Finished, Tools};
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
 /// # Errors
-/// When its directory is taken or cannot be written, or the engine's address makes no sense.
+/// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let root_dir = RootDir::take(&options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
+    let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let outbox = Outbox::new();
     let board = Board::new(&options.node_name);
     let health = Health::new();
