@@ -1,6 +1,7 @@
 //! A directory or file of manifests, read again whenever something there has changed.
 
 mod entry;
+mod holders;
 mod links;
 mod notice;
 mod pending;
