@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use tests::World;
-use tests::manifest::{FOREVER, scripted, sleeper};
+use tests::manifest::{FOREVER, container, pod, scripted, sleeper};
+use tests::{World, free_port};
 
 #[tokio::test]
 async fn kill_dash_nine_restarts_no_container() {
@@ -113,4 +113,27 @@ async fn a_second_kubelet_of_the_same_name_is_refused() {
     world.kill();
     world.start().await;
     world.wait_ready("a").await;
+}
+
+#[tokio::test]
+async fn a_port_stays_taken_until_its_holder_is_gone_though_the_kubelet_restarts() {
+    let mut world = World::running("holder").await;
+    let port = free_port();
+    let of = |name: &str, script: &str| {
+        let ports = format!("ports: [{{containerPort: 80, hostPort: {port}}}]");
+        let spec = format!("containers:\n- {}", container("main", script, &ports));
+        pod(name, &spec).replace("GracePeriodSeconds: 2", "GracePeriodSeconds: 30")
+    };
+    world.write("holder.yaml", &of("holder", "trap 'sleep 4; exit 0' TERM; echo up; sleep 1000000 & wait"));
+    world.wait_for_log("holder", "main", "up").await;
+    world.write("next.yaml", &of("next", FOREVER));
+    world.wait_for_pod("next", "to be rejected", |pod| pod.phase() == "Failed").await;
+    world.remove("holder.yaml");
+    let is_ending = |pod: &tests::Pod| !pod.text("/metadata/deletionTimestamp").is_empty();
+    world.wait_for_pod("holder", "to be ending", is_ending).await;
+    world.kill();
+    world.start().await;
+    world.wait_ready("next").await;
+    let events = world.events("next").await.unwrap();
+    assert!(events.iter().all(|event| !event.contains("PodSandBox")), "it waited for the port: {events:?}");
 }

@@ -139,7 +139,8 @@ impl Pool {
         self.spawn(Assignment { pod, references, ending: Some(ending) });
     }
 
-    /// Reads what an earlier kubelet wrote down. Pods it ran are not asked again whether they fit.
+    /// Reads what an earlier kubelet wrote down. Pods it had admitted are not asked again whether they fit, and those it
+    /// was ending hold what they held until nothing of them is left.
     async fn look_back(&mut self) {
         let uids = self.tools.volumes.on_disk().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot tell which pods left a directory");
@@ -147,10 +148,7 @@ impl Pool {
         });
         for uid in uids {
             let record = record::load(&self.tools.root_dir, &uid).await;
-            if let Some(record) = &record
-                && record.ending.is_none()
-                && !record.history.last.is_empty()
-            {
+            if let Some(record) = &record {
                 let pod = DesiredPod {
                     uid: uid.clone(),
                     pod: record.pod.clone(),
