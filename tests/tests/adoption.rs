@@ -137,3 +137,21 @@ async fn a_port_stays_taken_until_its_holder_is_gone_though_the_kubelet_restarts
     let events = world.events("next").await.unwrap();
     assert!(events.iter().all(|event| !event.contains("PodSandBox")), "it waited for the port: {events:?}");
 }
+
+#[tokio::test]
+async fn the_age_of_a_pod_and_its_events_outlive_the_kubelet() {
+    let mut world = World::running("memory").await;
+    let refused = sleeper("refused").replace("containers:", "runtimeClassName: other\n  containers:");
+    world.write("refused.yaml", &refused);
+    let is_rejected = |pod: &tests::Pod| pod.phase() == "Failed";
+    let before = world.wait_for_pod("refused", "to be rejected", is_rejected).await;
+    let event = world.wait_for_event("refused", "UnsupportedField").await;
+    world.stop().await;
+    // Ages are told in whole seconds.
+    tests::moment(std::time::Duration::from_millis(1100)).await;
+    world.start().await;
+    assert_eq!(world.wait_for_event("refused", "UnsupportedField").await, event);
+    let after = world.wait_for_pod("refused", "to be rejected again", is_rejected).await;
+    let born = "/metadata/creationTimestamp";
+    assert_eq!(after.text(born), before.text(born));
+}

@@ -107,7 +107,7 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(FILE_THREADS)
+        .max_blocking_threads(crate::disk::THREADS)
         .enable_all()
         .build();
     match runtime.map_err(anyhow::Error::from).and_then(|runtime| {
