@@ -3,6 +3,7 @@
 mod logging;
 mod parse;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use logging::Logging;
@@ -24,7 +25,7 @@ impl Command {
     /// Tells mistakes, a line each, and that the command was misused.
     pub fn misused(&self, mistakes: &[String]) -> ExitCode {
         for mistake in mistakes {
-            eprintln!("{}: {mistake}", self.name);
+            tell(format_args!("{}: {mistake}", self.name));
         }
         ExitCode::from(MISUSED)
     }
@@ -32,8 +33,13 @@ impl Command {
 
 /// Tells why a verb failed, with all its causes.
 pub fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("{error:#}");
+    tell(format_args!("{error:#}"));
     ExitCode::FAILURE
+}
+
+/// A line on standard error; whoever closed it does not want to know.
+fn tell(line: std::fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// The parts of a list that is given by one flag with commas, by several, or both.

@@ -5,6 +5,7 @@
 pub mod cgroups;
 pub mod cli;
 pub mod desired;
+pub mod disk;
 pub mod health;
 pub mod images;
 pub mod metrics;

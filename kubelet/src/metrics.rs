@@ -224,7 +224,7 @@ impl Metrics {
         self.image_pull.observe(seconds);
     }
 
-    /// A pod was evicted because this ran short (`memory.available`).
+    /// A pod was evicted because this ran short or over (`memory.available`, `emptydirfs.limit`).
     pub fn evicted(&self, signal: &str) {
         self.evictions.get_or_create(&vec![("eviction_signal", signal.to_owned())]).inc();
     }

@@ -226,6 +226,14 @@ impl World {
         self.run(&["check", path]).await
     }
 
+    /// Runs another kubelet of the same name on the same engine, with a directory of its own, until it ends.
+    pub async fn rival(&self) -> Output {
+        let root_dir = self.path("rival").display().to_string();
+        let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
+        let same = ["--docker-endpoint", &self.endpoint, "--hostname-override", &self.node];
+        self.run(&[&["run"], &own[..], &same[..]].concat()).await
+    }
+
     async fn run(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(binary("kubelet"));
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

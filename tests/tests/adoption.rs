@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use tests::World;
-use tests::manifest::{FOREVER, scripted, sleeper};
+use tests::manifest::{FOREVER, container, pod, scripted, sleeper};
+use tests::{World, free_port};
 
 #[tokio::test]
 async fn kill_dash_nine_restarts_no_container() {
@@ -94,4 +94,64 @@ async fn containers_of_nobody_are_left_alone() {
     world.start().await;
     world.wait_gone("a").await;
     assert_eq!(other.containers().await, before);
+}
+
+#[tokio::test]
+async fn a_second_kubelet_of_the_same_name_is_refused() {
+    let mut world = World::running("rival").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    let before = world.containers().await;
+    let refused = world.rival().await;
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let holder = format!("process {} with --root-dir {}", world.kubelet_pid(), world.root_dir().display());
+    for said in [&world.node, &holder, "--hostname-override"] {
+        assert!(refused.stderr.contains(said), "{}", refused.stderr);
+    }
+    assert_eq!(world.containers().await, before);
+    // A kill frees the name at once.
+    world.kill();
+    world.start().await;
+    world.wait_ready("a").await;
+}
+
+#[tokio::test]
+async fn a_port_stays_taken_until_its_holder_is_gone_though_the_kubelet_restarts() {
+    let mut world = World::running("holder").await;
+    let port = free_port();
+    let of = |name: &str, script: &str| {
+        let ports = format!("ports: [{{containerPort: 80, hostPort: {port}}}]");
+        let spec = format!("containers:\n- {}", container("main", script, &ports));
+        pod(name, &spec).replace("GracePeriodSeconds: 2", "GracePeriodSeconds: 30")
+    };
+    world.write("holder.yaml", &of("holder", "trap 'sleep 4; exit 0' TERM; echo up; sleep 1000000 & wait"));
+    world.wait_for_log("holder", "main", "up").await;
+    world.write("next.yaml", &of("next", FOREVER));
+    world.wait_for_pod("next", "to be rejected", |pod| pod.phase() == "Failed").await;
+    world.remove("holder.yaml");
+    let is_ending = |pod: &tests::Pod| !pod.text("/metadata/deletionTimestamp").is_empty();
+    world.wait_for_pod("holder", "to be ending", is_ending).await;
+    world.kill();
+    world.start().await;
+    world.wait_ready("next").await;
+    let events = world.events("next").await.unwrap();
+    assert!(events.iter().all(|event| !event.contains("PodSandBox")), "it waited for the port: {events:?}");
+}
+
+#[tokio::test]
+async fn the_age_of_a_pod_and_its_events_outlive_the_kubelet() {
+    let mut world = World::running("memory").await;
+    let refused = sleeper("refused").replace("containers:", "runtimeClassName: other\n  containers:");
+    world.write("refused.yaml", &refused);
+    let is_rejected = |pod: &tests::Pod| pod.phase() == "Failed";
+    let before = world.wait_for_pod("refused", "to be rejected", is_rejected).await;
+    let event = world.wait_for_event("refused", "UnsupportedField").await;
+    world.stop().await;
+    // Ages are told in whole seconds.
+    tests::moment(std::time::Duration::from_millis(1100)).await;
+    world.start().await;
+    assert_eq!(world.wait_for_event("refused", "UnsupportedField").await, event);
+    let after = world.wait_for_pod("refused", "to be rejected again", is_rejected).await;
+    let born = "/metadata/creationTimestamp";
+    assert_eq!(after.text(born), before.text(born));
 }

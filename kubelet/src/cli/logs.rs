@@ -1,6 +1,5 @@
 //! `kubelet logs`: a container's log, as it is or as it grows.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use http_body_util::BodyExt as _;
@@ -9,6 +8,7 @@ use super::args::Logs;
 use super::client::{Client, escape};
 use super::flags;
 use super::pod::Place;
+use super::print::out;
 
 /// Runs the verb.
 pub async fn run(client: &Client, logs: &Logs) -> anyhow::Result<ExitCode> {
@@ -17,11 +17,9 @@ pub async fn run(client: &Client, logs: &Logs) -> anyhow::Result<ExitCode> {
     let place = Place::find(client, &logs.place.namespace, &logs.pod, container).await?;
     let path = format!("{}?container={}{query}", place.path("log"), escape(&place.container));
     let mut body = client.get(&path, "*/*").await?.into_body();
-    let mut out = std::io::stdout().lock();
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame?.into_data() {
-            out.write_all(&data)?;
-            out.flush()?;
+            out(&data)?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -12,6 +12,7 @@ mod print;
 mod session;
 mod terminal;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -21,23 +22,47 @@ use clap::CommandFactory as _;
 use args::{Cli, RunFlags, Verb};
 use client::Client;
 use command::{Command, Failure, failed};
+use print::{READER_GONE, ReaderGone};
 
 /// This command.
 const COMMAND: Command = Command { name: "kubelet", directory: "--root-dir" };
 /// Where a kubelet keeps its state when nobody says otherwise.
 const ROOT_DIR: &str = "/var/lib/kubelet";
+/// What is said of `kubelet exec POD ls`.
+const DASHES: &str = "exec wants the command after `--`: kubelet exec POD -- COMMAND";
 /// How long file work under way at the end may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Threads that run tasks: the kubelet waits far more than it computes.
 const THREADS: usize = 2;
 
-/// Threads that read and write files, none while nothing is to be done. Each keeps memory of its own for a while, and a few
-/// may hang on a file system that does not answer.
-const FILE_THREADS: usize = 16;
+/// Reads the arguments.
+fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure<Cli>> {
+    let lacks_dashes = verb(&arguments).is_some_and(|verb| verb == "exec")
+        && arguments.iter().all(|argument| argument != "--" && argument != "-h" && argument != "--help");
+    match COMMAND.parse(arguments.into_iter()) {
+        // Whatever else is wrong, it is so because flags of the command were taken for ours.
+        Err(Failure::Mistakes(..)) if lacks_dashes => Err(Failure::Mistakes(vec![DASHES.to_owned()], None)),
+        parsed => parsed,
+    }
+}
+
+/// The first word that is neither a flag nor the directory.
+fn verb(arguments: &[OsString]) -> Option<&OsString> {
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        if argument == COMMAND.directory {
+            rest.next();
+        } else if !argument.as_encoded_bytes().starts_with(b"-") {
+            return Some(argument);
+        }
+    }
+    None
+}
 
 /// Runs the command and says how it ended.
 pub fn main() -> ExitCode {
-    let (cli, mistakes) = match COMMAND.parse::<Cli>(std::env::args_os().skip(1)) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let (cli, mistakes) = match parse(arguments) {
         Ok(cli) => (cli, Vec::new()),
         Err(Failure::Answered(answer)) => {
             let _ = answer.print();
@@ -57,8 +82,9 @@ pub fn main() -> ExitCode {
         Verb::Exec(ref exec) => ask(session::exec(&client(), exec)),
         Verb::Attach(ref attach) => ask(session::attach(&client(), attach)),
         Verb::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut std::io::stdout());
-            ExitCode::SUCCESS
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "kubelet", &mut script);
+            ended(print::out(&script).map(|()| ExitCode::SUCCESS))
         }
     }
 }
@@ -81,7 +107,7 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(FILE_THREADS)
+        .max_blocking_threads(crate::disk::THREADS)
         .enable_all()
         .build();
     match runtime.map_err(anyhow::Error::from).and_then(|runtime| {
@@ -98,13 +124,20 @@ fn run(flags: &RunFlags, root_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
 /// Runs a verb that asks the running kubelet; the code is the command's own where there was one.
 fn ask(verb: impl Future<Output = anyhow::Result<ExitCode>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let ended = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+    ended(runtime.map_err(anyhow::Error::from).and_then(|runtime| {
         let ended = runtime.block_on(verb);
         // A thread may wait for a key that nobody presses any more.
         runtime.shutdown_background();
         ended
-    });
-    ended.unwrap_or_else(|error| failed(&error))
+    }))
+}
+
+/// The code of a verb; one whose reader has gone away has nobody to tell so.
+fn ended(verb: anyhow::Result<ExitCode>) -> ExitCode {
+    match verb {
+        Err(error) if error.is::<ReaderGone>() => ExitCode::from(READER_GONE),
+        ended => ended.unwrap_or_else(|error| failed(&error)),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::client::{Client, Error, escape};
 use super::get::{Named, PODS, full_name, split};
+use super::print::say;
 
 /// The annotation that names a pod's first among equals.
 const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
@@ -71,7 +72,7 @@ fn default_container(pod: &Value) -> String {
     let all: Vec<String> =
         containers.iter().map(|name| (*name).to_owned()).chain(ephemeral).chain(init).collect();
     if all.len() > 1 && annotated.is_none() {
-        eprintln!("Defaulted container \"{chosen}\" out of: {}", all.join(", "));
+        say(format_args!("Defaulted container \"{chosen}\" out of: {}", all.join(", ")));
     }
     chosen.to_owned()
 }

@@ -18,6 +18,7 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use super::args::{Attach, Exec, Session};
 use super::client::{Client, Error, escape, refused};
 use super::pod::Place;
+use super::print::{err, out, say};
 use super::terminal::{self, Raw};
 
 /// The protocol: the one that can say that standard input has ended.
@@ -43,11 +44,11 @@ pub async fn attach(client: &Client, attach: &Attach) -> anyhow::Result<ExitCode
     let place = place(client, &attach.session).await?;
     let has_terminal = place.spec.get("tty") == Some(&Value::Bool(true));
     if attach.tty && !has_terminal {
-        eprintln!("Unable to use a TTY - container {} did not allocate one", place.container);
+        say(format_args!("Unable to use a TTY - container {} did not allocate one", place.container));
     }
     let wish = Wish { stdin: attach.session.stdin, tty: attach.tty && has_terminal };
     if wish.stdin {
-        eprintln!("If you don't see a command prompt, try pressing enter.");
+        say("If you don't see a command prompt, try pressing enter.");
     }
     run(client, &place, "attach", "", wish.with_terminal()).await
 }
@@ -67,7 +68,7 @@ impl Wish {
     /// Without a terminal here there is none to give.
     fn with_terminal(self) -> Self {
         if self.tty && self.stdin && !terminal::is_there() {
-            eprintln!("Unable to use a TTY - input is not a terminal or the right kind of file");
+            say("Unable to use a TTY - input is not a terminal or the right kind of file");
             return Self { tty: false, ..self };
         }
         self
@@ -132,8 +133,8 @@ async fn receive(mut stream: SplitStream<Socket>) -> anyhow::Result<Value> {
             Err(error) => return Err(Error::Broken(error.to_string()).into()),
         };
         match bytes.split_first() {
-            Some((1, rest)) => write(std::io::stdout().lock(), rest)?,
-            Some((2, rest)) => write(std::io::stderr().lock(), rest)?,
+            Some((1, rest)) => out(rest)?,
+            Some((2, rest)) => err(rest),
             Some((3, rest)) => return Ok(serde_json::from_slice(rest)?),
             _ => {}
         }
@@ -165,11 +166,6 @@ async fn pass_on(mut sink: SplitSink<Socket, Message>, wish: Wish) -> anyhow::Re
     }
 }
 
-fn write(mut to: impl std::io::Write, bytes: &[u8]) -> std::io::Result<()> {
-    to.write_all(bytes)?;
-    to.flush()
-}
-
 fn resize() -> Message {
     let (width, height) = terminal::size();
     frame(4, format!(r#"{{"Width":{width},"Height":{height}}}"#).as_bytes())
@@ -192,7 +188,7 @@ fn outcome(status: &Value) -> anyhow::Result<ExitCode> {
     let code = causes.into_iter().flatten().find(|cause| text(cause.get("reason")) == "ExitCode");
     match code.and_then(|cause| text(cause.get("message")).parse::<i64>().ok()) {
         Some(code) => {
-            eprintln!("command terminated with exit code {code}");
+            say(format_args!("command terminated with exit code {code}"));
             Ok(ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1)))
         }
         None => anyhow::bail!("{}", text(status.get("message"))),

@@ -3,11 +3,11 @@
 
 use std::ffi::OsString;
 
+use super::Failure;
 use super::args::{Cli, Verb};
-use super::{COMMAND, Failure};
 
 fn read(line: &str) -> Result<Cli, Failure<Cli>> {
-    COMMAND.parse(line.split_whitespace().map(OsString::from))
+    super::parse(line.split_whitespace().map(OsString::from).collect())
 }
 
 fn mistakes(line: &str) -> Vec<String> {
@@ -76,6 +76,19 @@ fn what_is_missing_or_wrong_is_one_line() {
             "{line}: {found:?}"
         );
     }
+}
+
+#[test]
+fn a_command_without_dashes_is_told_where_they_go() {
+    for line in ["exec web ls", "exec web ls -l", "--root-dir /x exec -n ns -it web sh", "exec web"] {
+        assert_eq!(
+            mistakes(line),
+            ["exec wants the command after `--`: kubelet exec POD -- COMMAND"],
+            "{line}"
+        );
+    }
+    assert!(!mistakes("exec --tyt web -- ls")[0].contains("wants the command"));
+    assert!(!mistakes("logs exec --frob")[0].contains("wants the command"));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The machine under the kubelet: what it has, and what pods may use of it.
 
+mod claim;
 mod dns;
 mod machine;
 mod report;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use api::quantity::{Format, Quantity};
 use api::resources::ResourceList;
 
+pub use claim::{Claim, Taken};
 pub use report::{EngineState, labels, report};
 
 use crate::options::Options;

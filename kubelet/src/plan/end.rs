@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::restart::between;
 use super::{
-    Action, DEFAULT_GRACE_SECONDS, Input, Key, MINIMUM_GRACE, Plan, StopReason, View, edit, inits,
+    Action, DEFAULT_GRACE_SECONDS, Input, Key, MINIMUM_GRACE, Plan, StopReason, Terminal, View, edit, inits,
     is_sidecar, spec,
 };
 use crate::observed::probes::Kind;
@@ -29,9 +29,12 @@ pub(super) fn remove(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
 }
 
 /// The pod has come to its end by itself: what still runs is stopped, what has ended stays for its logs.
-pub(super) fn finish(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
+pub(super) fn finish(input: &Input<'_>, view: &View<'_>, terminal: &Terminal, plan: &mut Plan) {
     if !quiet(input, view, plan) {
         return;
+    }
+    if terminal.is_eviction() && !input.history.emptied {
+        plan.act(input, Action::EmptyVolumes);
     }
     for sandbox in &input.observed.sandboxes {
         plan.act(input, Action::Remove { id: sandbox.id.clone() });
@@ -116,6 +119,8 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
         Some(ending) => whole(ending.grace_seconds)
             .saturating_sub(between(ending.since, input.now))
             .max(if ending.grace_seconds == 0 { Duration::ZERO } else { MINIMUM_GRACE }),
+        // It takes what others need, at this very moment.
+        None if input.history.terminal.as_ref().is_some_and(Terminal::is_eviction) => MINIMUM_GRACE,
         None => whole(of_probe.unwrap_or(of_pod)).max(MINIMUM_GRACE),
     }
 }

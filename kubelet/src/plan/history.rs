@@ -36,6 +36,9 @@ pub struct History {
     /// Its volumes are there.
     #[serde(skip)]
     pub volumes_mounted: bool,
+    /// The pod is evicted and what it had in its volumes is gone.
+    #[serde(skip)]
+    pub emptied: bool,
     /// The pod is ending and its directory has been taken down.
     #[serde(skip)]
     pub cleaned_up: bool,
@@ -84,6 +87,21 @@ pub struct Failure {
     pub delay: Duration,
 }
 
+/// The reason of a pod that took more than it may.
+pub const EVICTED: &str = "Evicted";
+
+impl Terminal {
+    /// The pod is evicted.
+    pub fn evicted(message: String, hashes: String) -> Self {
+        Self { succeeded: false, reason: EVICTED.to_owned(), message, hashes }
+    }
+
+    /// True when what the pod took is to be given back.
+    pub fn is_eviction(&self) -> bool {
+        self.reason == EVICTED
+    }
+}
+
 /// The reason of a pull that failed.
 pub const ERR_IMAGE_PULL: &str = "ErrImagePull";
 
@@ -111,6 +129,7 @@ impl History {
             self.started_at = Some(now);
             self.revived_at = Some(now);
             self.initialized_in = None;
+            self.emptied = false;
         }
     }
 

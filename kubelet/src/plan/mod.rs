@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
 
-pub use history::{ERR_IMAGE_PULL, Failure, History, LastRun, Terminal};
+pub use history::{ERR_IMAGE_PULL, EVICTED, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};
 pub use view::View;
@@ -187,6 +187,8 @@ pub enum Action {
         /// Engine id.
         id: String,
     },
+    /// The pod is evicted and nothing of it runs: take away what it wrote.
+    EmptyVolumes,
     /// Nothing of the pod is left in the engine: take down its volumes.
     CleanUp,
 }
@@ -195,7 +197,7 @@ impl Action {
     /// What it works on.
     pub fn key(&self) -> Key {
         match self {
-            Self::MountVolumes | Self::CleanUp => Key::Volumes,
+            Self::MountVolumes | Self::EmptyVolumes | Self::CleanUp => Key::Volumes,
             Self::CreateSandbox { .. } | Self::StartSandbox { .. } => Key::Sandbox,
             Self::PrepareContainer { name } => Key::Successor(name.clone()),
             Self::CreateContainer { name, .. }
@@ -277,7 +279,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
         return plan;
     }
     if let Some(terminal) = view.terminal(input) {
-        end::finish(input, &view, &mut plan);
+        end::finish(input, &view, &terminal, &mut plan);
         plan.terminal = Some(terminal);
         return plan;
     }

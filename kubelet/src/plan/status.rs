@@ -295,7 +295,12 @@ fn conditions(
         ("ContainersReady", containers_ready, if containers_ready { none() } else { not_ready() }),
         ("PodScheduled", true, none()),
     ];
+    let evicted = plan.terminal.as_ref().filter(|terminal| terminal.is_eviction());
+    let target = evicted.map(|terminal| {
+        ("DisruptionTarget", true, ("TerminationByKubelet".to_owned(), terminal.message.clone()))
+    });
     all.into_iter()
+        .chain(target)
         .map(|(type_, is_true, (reason, message))| {
             let status = if is_true { "True" } else { "False" };
             let old = previous.iter().find(|c| c.type_ == type_);

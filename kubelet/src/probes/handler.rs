@@ -29,20 +29,6 @@ pub async fn exec(
     exec_probe::run(runtime, container_id, &exec_probe::command(action, env), timeout).await
 }
 
-/// Asks a URL of the pod; healthy when it answers with a status from 200 to 399.
-pub async fn http_get(
-    action: &HTTPGetAction,
-    ports: &[ContainerPort],
-    ip: Option<IpAddr>,
-    timeout: Duration,
-    user_agent: &str,
-) -> Outcome {
-    match Get::new(action, ports, ip, user_agent) {
-        Ok(get) => super::http::judge(get.run(timeout).await),
-        Err(why) => Outcome::Unknown(why),
-    }
-}
-
 /// Tells a URL of the pod something: any answer will do, whatever its status, as the stock kubelet has it for hooks.
 pub async fn http_notify(
     action: &HTTPGetAction,

@@ -150,7 +150,7 @@ macro_rules! runtime_contract {
             a_start_that_fails_is_told, signals_reach_a_container, what_is_not_there_is_not_found,
             events_tell_of_this_node_alone, logs_are_read, a_log_is_followed, the_last_words_of_a_failure_are_its_log,
             commands_run_inside, commands_are_bounded, an_interactive_command_has_input_and_output,
-            resources_change, images_are_found
+            images_are_found
         );
     };
     ($make:expr => $($test:ident),*) => {
@@ -396,18 +396,9 @@ pub async fn an_interactive_command_has_input_and_output(bench: Bench) {
     assert_eq!(tokio::time::timeout(DEADLINE, code).await.unwrap(), 0);
 }
 
-pub async fn resources_change(bench: Bench) {
-    let app = bench.running("update", "sleep 1000").await;
-    let more = Resources { cpu_shares: Some(512), memory_bytes: Some(64 << 20), ..Resources::default() };
-    bench.runtime.update(&app.id, &more).await.unwrap();
-    assert!(container(bench.runtime.look(&app.id).await.unwrap()).state.is_running());
-}
-
 pub async fn images_are_found(bench: Bench) {
     let found = bench.runtime.image(&bench.image).await.unwrap().expect("the image is there");
     assert!(found.tags.contains(&bench.image), "{found:?}");
     assert_eq!(bench.runtime.image(&found.id).await.unwrap().expect("by its id too").id, found.id);
-    assert!(bench.runtime.images().await.unwrap().iter().any(|image| image.id == found.id));
     assert_eq!(bench.runtime.image("coracle/no-such-image:1").await.unwrap(), None);
-    bench.runtime.remove_image("coracle/no-such-image:1").await.unwrap();
 }

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
-use super::spec::Resources;
 use super::{
     ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
     LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
@@ -83,10 +82,6 @@ impl Runtime for Measured {
         self.measure("remove_container", self.engine.remove(id)).await
     }
 
-    async fn update(&self, id: &str, resources: &Resources) -> Result<(), Error> {
-        self.measure("update_container", self.engine.update(id, resources)).await
-    }
-
     async fn exec(
         &self,
         id: &str,
@@ -135,14 +130,6 @@ impl Runtime for Measured {
         credentials: Option<&Credentials>,
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
         self.measure("pull_image", self.engine.pull(name, credentials)).await
-    }
-
-    async fn images(&self) -> Result<Vec<Image>, Error> {
-        self.measure("list_images", self.engine.images()).await
-    }
-
-    async fn remove_image(&self, id: &str) -> Result<(), Error> {
-        self.measure("remove_image", self.engine.remove_image(id)).await
     }
 }
 

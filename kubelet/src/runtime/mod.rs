@@ -246,9 +246,6 @@ pub trait Runtime: Send + Sync + 'static {
     /// Removes it with its writable layer, ending it by force; one that is gone already is fine.
     async fn remove(&self, id: &str) -> Result<(), Error>;
 
-    /// Changes cpu and memory of a running container.
-    async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error>;
-
     /// Runs a command to its end, keeping the first `limit` bytes of output. The time begins when the engine has
     /// started it, so that a command which takes too long and an engine that does not answer are told apart.
     async fn exec(
@@ -290,12 +287,6 @@ pub trait Runtime: Send + Sync + 'static {
         name: &str,
         credentials: Option<&Credentials>,
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error>;
-
-    /// All images the engine holds.
-    async fn images(&self) -> Result<Vec<Image>, Error>;
-
-    /// Removes an image; one in use is refused by the engine.
-    async fn remove_image(&self, id: &str) -> Result<(), Error>;
 }
 
 /// Labels of the containers the kubelet makes; the only identity it reads back.
@@ -320,8 +311,6 @@ pub mod labels {
     pub const SANDBOX: &str = "io.coracle.sandbox.id";
     /// The image as the manifest names it.
     pub const IMAGE: &str = "io.coracle.container.image";
-    /// `terminationMessagePath`.
-    pub const TERMINATION_PATH: &str = "io.coracle.container.termination-message-path";
     /// `terminationMessagePolicy`.
     pub const TERMINATION_POLICY: &str = "io.coracle.container.termination-message-policy";
     /// Where the termination message lies on the host.

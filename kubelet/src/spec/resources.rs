@@ -106,7 +106,7 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
         }
         // A dash is the slash of slices, so that a UID bears underscores.
         CgroupDriver::Systemd => {
-            parts.fold(String::new(), |path, part| path + &part.replace(['-', '/'], "_") + "-")
+            parts.fold(String::new(), |path, part| path + &part.replace('-', "_").replace('/', "-") + "-")
                 + "pod"
                 + &uid.replace('-', "_")
                 + ".slice"

@@ -23,6 +23,9 @@ const SIMILAR: usize = 10;
 /// How long similar events count as one; the stock recorder's.
 const SIMILAR_WITHIN: Duration = Duration::from_secs(600);
 
+/// Stands before the latest of many messages that are told as one; the stock recorder's.
+const COMBINED: &str = "(combined from similar events): ";
+
 /// What makes two events the same but for their time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Sameness {
@@ -101,14 +104,44 @@ impl Events {
         let event = self.shown.get_mut(&sameness)?;
         event.count += 1;
         event.last = note.at;
-        let message = if own {
-            note.message.clone()
-        } else {
-            format!("(combined from similar events): {}", note.message)
-        };
+        let message = if own { note.message.clone() } else { format!("{COMBINED}{}", note.message) };
         let object = object(&self.node, &sameness, event, &message);
         self.order.push_back((note.at, sameness));
         Some(object)
+    }
+
+    /// Takes over an event that an earlier kubelet showed; the object to show. `None` when its time is over, or when it is
+    /// none of ours.
+    pub fn restore(&mut self, object: &Map<String, Value>, now: Timestamp) -> Option<Map<String, Value>> {
+        let text = |of: &Value, name: &str| of.get(name)?.as_str().map(str::to_owned);
+        let time = |name: &str| object.get(name)?.as_str()?.parse::<Timestamp>().ok();
+        let involved = object.get("involvedObject")?;
+        let about = About {
+            kind: ["Pod", "Node"].into_iter().find(|kind| text(involved, "kind").as_deref() == Some(kind))?,
+            namespace: text(involved, "namespace").unwrap_or_default(),
+            name: text(involved, "name")?,
+            uid: text(involved, "uid")?,
+            field_path: text(involved, "fieldPath").unwrap_or_default(),
+        };
+        let severity =
+            ["Normal", "Warning"].into_iter().find(|kind| object.get("type").is_some_and(|is| is == kind))?;
+        let shown = Shown {
+            name: text(object.get("metadata")?, "name")?,
+            count: u32::try_from(object.get("count")?.as_u64()?).ok()?,
+            first: time("firstTimestamp")?,
+            last: time("lastTimestamp")?,
+        };
+        if is_older(shown.last, TIME_TO_LIVE, now) {
+            return None;
+        }
+        let reason = object.get("reason")?.as_str()?.to_owned().into();
+        let message = object.get("message")?.as_str()?;
+        let told_alone = if message.starts_with(COMBINED) { "" } else { message };
+        let sameness = Sameness { about, severity, reason, message: told_alone.to_owned() };
+        let again = self::object(&self.node, &sameness, &shown, message);
+        self.order.push_back((shown.last, sameness.clone()));
+        self.shown.insert(sameness, shown);
+        Some(again)
     }
 
     /// Forgets what is too old or too much; namespaces and names of the events that are shown no longer.

@@ -3,6 +3,7 @@
 //! Everything that is shown passes here on its way to the store; the API only reads it.
 
 pub mod events;
+mod journal;
 mod node;
 mod pods;
 pub mod resources;
@@ -14,9 +15,11 @@ use apiserver::store::{Draft, Memory, Scope};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
 use crate::report::{Mail, NodeReport, Outbox, Report};
 use events::Events;
+pub use journal::Journal;
 
 /// Superseded objects kept for watches to resume over: a client that was away for a few dozen changes need not list again.
 const HISTORY_BYTES: usize = 256 * 1024;
@@ -26,6 +29,7 @@ const HISTORY_BYTES: usize = 256 * 1024;
 pub struct Board {
     store: Memory,
     state: Mutex<State>,
+    new_events: Notify,
 }
 
 /// What must be remembered to tell it again.
@@ -49,7 +53,8 @@ impl Board {
             node: NodeReport { created_at: Some(now), ..NodeReport::default() },
             problems: Vec::new(),
         };
-        let board = Self { store: Memory::with_history(first, HISTORY_BYTES), state: Mutex::new(state) };
+        let store = Memory::with_history(first, HISTORY_BYTES);
+        let board = Self { store, state: Mutex::new(state), new_events: Notify::new() };
         board.put_node(&board.state());
         Arc::new(board)
     }
@@ -106,6 +111,7 @@ impl Board {
         for note in mail.notes {
             if let Some(object) = state.events.record(&note) {
                 self.put(resources::EVENTS, &object);
+                self.new_events.notify_one();
             }
         }
         for (namespace, name) in state.events.expire(now) {
@@ -113,6 +119,29 @@ impl Board {
         }
         if mail.lost > 0 {
             tracing::warn!(events = mail.lost, "events were lost in a burst");
+        }
+    }
+
+    /// The events that are shown, the latest last.
+    pub fn events(&self) -> Vec<Map<String, Value>> {
+        let listed = self.store.list(resources::EVENTS, &Scope::All).objects;
+        let mut events: Vec<Map<String, Value>> = listed.iter().map(|object| object.decode()).collect();
+        // Both are of one form and length, so that their order is that of time.
+        let text = |event: &Map<String, Value>| event.get("lastTimestamp").map(Value::to_string);
+        events.sort_by_cached_key(text);
+        events
+    }
+
+    /// Waits until there are events that there were not when this was asked last.
+    pub async fn new_events(&self) {
+        self.new_events.notified().await;
+    }
+
+    /// Shows events of an earlier kubelet, the latest last, but for those whose time is over.
+    pub fn restore_events(&self, events: &[Map<String, Value>], now: Timestamp) {
+        let mut state = self.state();
+        for event in events.iter().filter_map(|event| state.events.restore(event, now)) {
+            self.put(resources::EVENTS, &event);
         }
     }
 

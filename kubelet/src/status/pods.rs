@@ -9,9 +9,13 @@ use serde_json::{Map, Value};
 use super::resources::PODS;
 use crate::observed::PodUid;
 
+/// The annotation with the time at which a source first had the pod.
+const SEEN: &str = "kubernetes.io/config.seen";
+
 /// The object that is shown.
 ///
-/// `created` is when it was first shown; without it a pod that bears no time of its own is as old as its start.
+/// `created` is when it was first shown; without it a pod that bears no time of its own is as old as what its source has of
+/// it, or as its start.
 pub fn object(
     pod: &Pod,
     status: &PodStatus,
@@ -21,9 +25,9 @@ pub fn object(
 ) -> Map<String, Value> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(pod) else { return Map::new() };
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-        let started = status.start_time.as_ref().map(|time| time.0);
         if pod.metadata.creation_timestamp.is_none() {
-            let created = created.unwrap_or_else(|| rfc3339(started.unwrap_or(now)));
+            let started = || status.start_time.as_ref().map(|time| time.0);
+            let created = created.unwrap_or_else(|| rfc3339(seen(pod).or_else(started).unwrap_or(now)));
             metadata.insert("creationTimestamp".to_owned(), created.into());
         }
         if let Some((began, grace_seconds)) = deletion {
@@ -36,6 +40,11 @@ pub fn object(
         object.insert("status".to_owned(), status);
     }
     object
+}
+
+/// When its source first had it, which outlives a restart whether the pod runs or is rejected.
+fn seen(pod: &Pod) -> Option<Timestamp> {
+    pod.metadata.annotations.as_ref()?.get(SEEN)?.parse().ok()
 }
 
 /// A time as Kubernetes writes it: whole seconds, UTC.

@@ -5,12 +5,13 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use api::quantity::Quantity;
-use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, PodSpec};
+use k8s_openapi::api::core::v1::{EmptyDirVolumeSource, Pod, PodSpec};
 
 use super::Wanted;
 use super::error::{Error, PathError, at};
 use super::layout::make_private;
 use super::mounting::{self, Memory, Mounted};
+use super::plan;
 
 /// Its directory below `volumes/`.
 pub(super) const PLUGIN: &str = "empty-dir";
@@ -49,6 +50,21 @@ pub(super) fn plan(
 pub(super) fn limit_bytes(source: &EmptyDirVolumeSource) -> Option<u64> {
     let limit = Quantity::of(source.size_limit.as_ref()?).ok()?.units();
     u64::try_from(limit).ok().filter(|&bytes| bytes > 0)
+}
+
+/// The volumes of a pod on the disk that have a limit: the name, the limit in bytes, and as the pod spells it.
+pub(super) fn limited(pod: &Pod) -> impl Iterator<Item = (&str, u64, &str)> {
+    plan::volumes(pod).filter_map(|volume| {
+        let source = volume.empty_dir.as_ref()?;
+        let on_disk = source.medium.as_deref().unwrap_or_default().is_empty();
+        let bytes = limit_bytes(source).filter(|_| on_disk)?;
+        Some((volume.name.as_str(), bytes, source.size_limit.as_ref()?.0.as_str()))
+    })
+}
+
+/// True for a pod whose use of the disk has to be measured.
+pub fn is_limited(pod: &Pod) -> bool {
+    limited(pod).next().is_some()
 }
 
 /// Memory for a volume: never more than the pod's containers may use together, or the node has.

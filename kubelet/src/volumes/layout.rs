@@ -25,10 +25,14 @@ impl Layout {
 
     /// A volume's directory: `volumes/kubernetes.io~<plugin>/<name>`.
     pub fn volume(&self, uid: &PodUid, plugin: &str, name: &str) -> PathBuf {
+        self.plugin(uid, plugin).join(name)
+    }
+
+    /// The directory of all volumes of one plugin.
+    pub fn plugin(&self, uid: &PodUid, plugin: &str) -> PathBuf {
         let mut path = self.pod(uid);
         path.push("volumes");
         path.push(format!("kubernetes.io~{plugin}"));
-        path.push(name);
         path
     }
 

@@ -20,9 +20,11 @@ use std::path::{Path, PathBuf};
 use api::references::References;
 use k8s_openapi::api::core::v1::{Container, Pod};
 
+pub use empty_dir::is_limited;
 pub use error::Error;
 pub use usage::Usage;
 
+use crate::disk;
 use crate::observed::PodUid;
 use crate::runtime::spec::Mount;
 use crate::spec::{Environment, Facts, Note};
@@ -72,7 +74,7 @@ impl Volumes {
         check_name("UID", wanted.uid.as_str())?;
         let plan = plan::plan(wanted)?;
         let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
-        blocking(move || {
+        disk::run(move || {
             let made = plan.iter().filter_map(|volume| volume.make(&layout, &uid).transpose());
             made.collect()
         })
@@ -90,7 +92,7 @@ impl Volumes {
             return Ok(Refreshed::default());
         }
         let (layout, uid) = (self.layout.clone(), wanted.uid.clone());
-        blocking(move || {
+        disk::run(move || {
             let mut refreshed = Refreshed::default();
             plan.iter().try_for_each(|volume| volume.refresh(&layout, &uid, &mut refreshed))?;
             Ok(refreshed)
@@ -110,7 +112,7 @@ impl Volumes {
     ) -> Result<Vec<Mount>, Error> {
         check_name("UID", wanted.uid.as_str())?;
         let plan = mounts::plan(&self.layout, wanted, container, environment)?;
-        blocking(move || plan.into_iter().map(mounts::PlannedMount::make).collect()).await
+        disk::run(move || plan.into_iter().map(mounts::PlannedMount::make).collect()).await
     }
 
     /// The file that takes the last words of a container's attempt, made when it is not there.
@@ -126,7 +128,7 @@ impl Volumes {
         check_name("UID", uid.as_str())?;
         check_name("container", container)?;
         let directory = self.layout.container(uid, container);
-        blocking(move || termination::make(&directory, attempt)).await
+        disk::run(move || termination::make(&directory, attempt)).await
     }
 
     /// Takes down all volumes of a pod and removes its directory. Safe to repeat; a pod that has none is fine.
@@ -136,28 +138,37 @@ impl Volumes {
     pub async fn unmount(&self, uid: &PodUid) -> Result<(), Error> {
         check_name("UID", uid.as_str())?;
         let directory = self.layout.pod(uid);
-        blocking(move || teardown::remove(&directory)).await
+        disk::run(move || teardown::remove(&directory)).await
     }
 
-    /// What the `emptyDir` volumes of a pod take of the disk; those in memory are held to their size by the kernel.
+    /// What those `emptyDir` volumes of a pod that have a limit take of the disk; those in memory are held to their size by
+    /// the kernel.
     ///
     /// # Errors
     /// A volume cannot be read.
     pub async fn usage(&self, uid: &PodUid, pod: &Pod) -> Result<Vec<Usage>, Error> {
         check_name("UID", uid.as_str())?;
-        let on_disk = plan::volumes(pod).filter_map(|volume| {
-            let source = volume.empty_dir.as_ref()?;
-            let on_disk = source.medium.as_deref().unwrap_or_default().is_empty();
-            let path = self.layout.volume(uid, empty_dir::PLUGIN, &volume.name);
-            on_disk.then(|| (volume.name.clone(), path, empty_dir::limit_bytes(source)))
+        let limited = empty_dir::limited(pod).map(|(volume, limit_bytes, limit)| {
+            let path = self.layout.volume(uid, empty_dir::PLUGIN, volume);
+            (path, Usage { volume: volume.to_owned(), used_bytes: 0, limit_bytes, limit: limit.to_owned() })
         });
-        let on_disk: Vec<_> = on_disk.collect();
-        let measure = |(volume, path, limit_bytes): (String, PathBuf, Option<u64>)| {
+        let limited: Vec<_> = limited.collect();
+        let measure = |(path, usage): (PathBuf, Usage)| {
             let failed = |e: rustix::io::Errno| error::at("measure", &path)(e.into());
             let used_bytes = usage::of(&path).map_err(|e| Error::pod(failed(e).to_string()))?;
-            Ok(Usage { volume, used_bytes, limit_bytes })
+            Ok(Usage { used_bytes, ..usage })
         };
-        blocking(move || on_disk.into_iter().map(measure).collect()).await
+        disk::run(move || limited.into_iter().map(measure).collect()).await
+    }
+
+    /// Takes away what the `emptyDir` volumes of a pod hold. Safe to repeat; the next [`Self::mount`] makes them anew.
+    ///
+    /// # Errors
+    /// Something is still in use; the same call may succeed later.
+    pub async fn empty(&self, uid: &PodUid) -> Result<(), Error> {
+        check_name("UID", uid.as_str())?;
+        let directory = self.layout.plugin(uid, empty_dir::PLUGIN);
+        disk::run(move || teardown::remove(&directory)).await
     }
 
     /// The pods that have a directory here.
@@ -166,16 +177,6 @@ impl Volumes {
     /// The directory of pods cannot be read.
     pub fn on_disk(&self) -> Result<Vec<PodUid>, Error> {
         self.layout.pods()
-    }
-}
-
-/// Runs file system work where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result,
-        Err(e) => Err(Error::pod(format!("work on volumes was cut short, it will be tried again: {e}"))),
     }
 }
 

@@ -358,6 +358,11 @@ async fn what_empty_dirs_take_is_measured() {
     std::fs::write(fixture.volume("empty-dir", "a").join("file"), vec![1; 100_000]).unwrap();
     let usage = fixture.volumes.usage(&fixture.uid, &fixture.pod).await.unwrap();
     assert_eq!(usage.len(), 1);
-    assert_eq!((usage[0].volume.as_str(), usage[0].limit_bytes), ("a", Some(1 << 20)));
+    assert_eq!((usage[0].volume.as_str(), usage[0].limit_bytes), ("a", 1 << 20));
     assert!((100_000..200_000).contains(&usage[0].used_bytes), "{usage:?}");
+    fixture.volumes.empty(&fixture.uid).await.unwrap();
+    fixture.volumes.empty(&fixture.uid).await.unwrap();
+    assert_eq!(fixture.volumes.usage(&fixture.uid, &fixture.pod).await.unwrap()[0].used_bytes, 0);
+    fixture.mount().await.unwrap();
+    assert!(fixture.volume("empty-dir", "a").is_dir(), "an edited pod finds it made anew");
 }

@@ -20,7 +20,9 @@ pub struct Usage {
     /// Bytes on disk.
     pub used_bytes: u64,
     /// Its `sizeLimit`.
-    pub limit_bytes: Option<u64>,
+    pub limit_bytes: u64,
+    /// The same as the pod spells it.
+    pub limit: String,
 }
 
 /// Bytes that a tree takes on disk, its own file system only; files that vanish meanwhile count as nothing.

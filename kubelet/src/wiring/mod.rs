@@ -16,6 +16,7 @@ use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::node;
 use crate::observe::Observer;
+use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::plan::BackOff;
 use crate::report::Outbox;
@@ -23,7 +24,7 @@ use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
 use crate::server::{self, Context, RootDir};
-use crate::status::Board;
+use crate::status::{Board, Journal};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
 use crate::worker::{Finished, Tools};
@@ -31,9 +32,10 @@ use crate::worker::{Finished, Tools};
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
 /// # Errors
-/// When its directory is taken or cannot be written, or the engine's address makes no sense.
+/// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let root_dir = RootDir::take(&options.root_dir)?;
+    let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
     let board = Board::new(&options.node_name);
@@ -75,7 +77,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         root_dir: options.root_dir.clone(),
         sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
     };
+    let journal = Journal::new(&options.root_dir);
+    journal.restore(&board, Timestamp::now());
     tokio::spawn(board.clone().drain(outbox.clone()));
+    tokio::spawn(journal.clone().keep(board.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
     dispatch::follow(&options, outbox, board.clone(), desired);
@@ -96,8 +101,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     }
     tokio::spawn(until_told(stop));
     let configuration = Arc::new(options.kubelet_configuration());
-    let context = Context { board, runtime, health, metrics, configuration };
-    server::serve_socket(&root_dir, &context, stopped).await.context("cannot serve the node's API")
+    let context = Context { board: board.clone(), runtime, health, metrics, configuration };
+    let served = server::serve_socket(&root_dir, &context, stopped).await;
+    journal.write(&board);
+    served.context("cannot serve the node's API")
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Assignment, Tools, create, stop};
 use crate::cgroups::PodCgroup;
+use crate::disk;
 use crate::observed::{self, PodUid};
 use crate::plan::{Action, Hashes};
 use crate::report::{About, Severity};
@@ -126,6 +127,7 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
             stop::container(job, name, id, *grace, *reason).await
         }
         Action::Remove { id } => remove(job, id).await,
+        Action::EmptyVolumes => job.tools.volumes.empty(&job.uid).await.map_err(volume_fault),
         Action::CleanUp => clean_up(job).await,
     }
 }
@@ -138,8 +140,7 @@ async fn hold_in_cgroup(job: &Job) {
         return;
     };
     let (uid, pod) = (job.uid.clone(), PodCgroup { path, burstable, resources });
-    let done = tokio::task::spawn_blocking(move || cgroups.hold(&uid, &pod)).await;
-    if let Ok(Err(error)) = done {
+    if let Err(error) = disk::run(move || cgroups.hold(&uid, &pod)).await {
         job.warn_pod("FailedCgroup", format!("the limits of the pod as a whole do not hold: {error}"));
     }
 }
@@ -175,8 +176,7 @@ async fn remove(job: &Job, id: &str) -> Result<(), Fault> {
 async fn clean_up(job: &Job) -> Result<(), Fault> {
     if let Some(cgroups) = job.tools.cgroups.clone() {
         let uid = job.uid.clone();
-        let done = tokio::task::spawn_blocking(move || cgroups.release(&uid)).await;
-        if let Ok(Err(error)) = done {
+        if let Err(error) = disk::run(move || cgroups.release(&uid)).await {
             tracing::warn!(pod = %job.uid, %error, "a cgroup stays behind");
         }
     }

@@ -7,6 +7,7 @@ mod create;
 mod finished;
 mod hashes;
 mod hooks;
+mod meter;
 pub mod pool;
 mod record;
 mod refers;

@@ -29,9 +29,17 @@ pub struct Pool {
     /// What pods share.
     node: Node,
     /// Why pods and edits were rejected, as it was told.
-    rejected: BTreeMap<PodUid, (Arc<DesiredPod>, Cow<'static, str>)>,
+    rejected: BTreeMap<PodUid, Told>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
     left: BTreeMap<PodUid, Option<Record>>,
+}
+
+/// What was told of a rejected pod.
+struct Told {
+    pod: Arc<DesiredPod>,
+    reason: Cow<'static, str>,
+    /// A version before it ran, so that it was told as an edit.
+    runs: bool,
 }
 
 impl Pool {
@@ -72,31 +80,15 @@ impl Pool {
                 _ = found.changed() => {}
                 _ = synced.changed() => {}
                 Some(ended) = self.tasks.join_next() => {
-                    self.take_leave(ended).await;
+                    let uid = ended.expect("nobody cuts a worker off, and a panic ends the kubelet");
+                    self.admission.release(&uid);
+                    self.workers.remove(&uid);
                     self.assign(&wanted);
                 }
             }
             let is_seen = *synced.borrow();
             if is_seen && wanted.completeness == Completeness::Complete {
                 self.end_orphans(&wanted);
-            }
-        }
-    }
-
-    /// A worker has ended: its pod is gone, or the worker broke and gets a successor.
-    async fn take_leave(&mut self, ended: Result<PodUid, tokio::task::JoinError>) {
-        match ended {
-            Ok(uid) => {
-                self.admission.release(&uid);
-                self.workers.remove(&uid);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the worker of a pod broke; another takes its place");
-                let broken = self.workers.extract_if(.., |_, worker| worker.is_closed());
-                for uid in broken.map(|(uid, _)| uid).collect::<Vec<_>>() {
-                    let record = record::load(&self.tools.root_dir, &uid).await;
-                    self.left.insert(uid, record);
-                }
             }
         }
     }
@@ -139,7 +131,8 @@ impl Pool {
         self.spawn(Assignment { pod, references, ending: Some(ending) });
     }
 
-    /// Reads what an earlier kubelet wrote down. Pods it ran are not asked again whether they fit.
+    /// Reads what an earlier kubelet wrote down. Pods it had admitted are not asked again whether they fit, and those it
+    /// was ending hold what they held until nothing of them is left.
     async fn look_back(&mut self) {
         let uids = self.tools.volumes.on_disk().unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot tell which pods left a directory");
@@ -147,10 +140,7 @@ impl Pool {
         });
         for uid in uids {
             let record = record::load(&self.tools.root_dir, &uid).await;
-            if let Some(record) = &record
-                && record.ending.is_none()
-                && !record.history.last.is_empty()
-            {
+            if let Some(record) = &record {
                 let pod = DesiredPod {
                     uid: uid.clone(),
                     pod: record.pod.clone(),
@@ -170,11 +160,14 @@ impl Pool {
         for (uid, rejection) in &rejected {
             let Some(wanted) = desired.pods.get(uid) else { continue };
             // Not its message: that tells what others hold, which changes all the time.
+            let runs = self.workers.contains_key(uid);
             let told = self.rejected.get(uid);
-            if told.is_some_and(|(pod, reason)| Arc::ptr_eq(pod, wanted) && *reason == rejection.reason) {
+            let is_told = |told: &Told| {
+                Arc::ptr_eq(&told.pod, wanted) && told.reason == rejection.reason && told.runs == runs
+            };
+            if told.is_some_and(is_told) {
                 continue;
             }
-            let runs = self.workers.contains_key(uid);
             let message = if runs {
                 format!("The edit is not taken over, what ran before goes on: {}", rejection.message)
             } else {
@@ -192,10 +185,11 @@ impl Pool {
                 self.tools.outbox.report(uid.clone(), Report::Gone);
             }
         }
-        let told = rejected.into_iter();
-        self.rejected = told
-            .filter_map(|(uid, why)| Some((uid.clone(), (desired.pods.get(&uid)?.clone(), why.reason))))
-            .collect();
+        let told = rejected.into_iter().filter_map(|(uid, why)| {
+            let runs = self.workers.contains_key(&uid);
+            Some((uid.clone(), Told { pod: desired.pods.get(&uid)?.clone(), reason: why.reason, runs }))
+        });
+        self.rejected = told.collect();
     }
 
     fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {

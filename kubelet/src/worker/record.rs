@@ -110,7 +110,7 @@ pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Record> {
 pub(super) async fn save(root_dir: &Path, uid: &PodUid, record: &Record) -> io::Result<()> {
     let path = path(root_dir, uid);
     let bytes = serde_json::to_vec(record)?;
-    tokio::task::spawn_blocking(move || {
+    crate::disk::run(move || {
         // It holds the pod's environment, passwords included.
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
@@ -122,5 +122,4 @@ pub(super) async fn save(root_dir: &Path, uid: &PodUid, record: &Record) -> io::
         std::fs::rename(&partial, &path)
     })
     .await
-    .map_err(io::Error::other)?
 }

@@ -8,14 +8,16 @@ use k8s_openapi::api::core::v1::Pod;
 use tokio::sync::{Notify, watch};
 
 use super::apply::{Fault, Job};
+use super::meter::Meter;
 use super::record::{self, Record};
 use super::tell::Told;
 use super::under_way::{Done, UnderWay};
 use super::{Assignment, Tools, hashes, refers};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, PodUid, State, Timestamp};
-use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan};
+use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Terminal};
 use crate::probes::{Prober, Target};
+use crate::report::{About, Severity};
 use crate::spec;
 
 /// The first wait after a failure, doubled up to [`Fault::longest_wait`].
@@ -52,6 +54,7 @@ pub(super) struct Worker {
     prober: Prober,
     probed: Arc<Notify>,
     under_way: UnderWay,
+    meter: Option<Meter>,
     saved: Option<Record>,
 }
 
@@ -80,6 +83,7 @@ impl Worker {
             prober,
             probed,
             under_way: UnderWay::default(),
+            meter: None,
             saved,
         };
         worker.take_on();
@@ -126,6 +130,8 @@ impl Worker {
         if self.history.terminal.is_some() {
             self.tools.finished.add(self.uid.clone());
         }
+        let is_over = self.assignment.ending.is_some() || self.history.terminal.is_some();
+        self.meter = if is_over { None } else { Meter::start(&self.tools, &self.uid, &pod) };
         self.history.failures.clear();
         // Also when they are there: an edit may have added one, and what they are filled from may have changed.
         self.history.volumes_mounted = false;
@@ -307,8 +313,22 @@ impl Worker {
                 self.finish(done);
             },
             () = self.probed.notified() => {}
+            over = over(&mut self.meter) => self.evict(over),
             () = alarm => {}
         }
+    }
+
+    /// The pod takes more than it may: it comes to its end now, and stays so until it is edited.
+    fn evict(&mut self, message: String) {
+        self.meter = None;
+        if self.assignment.ending.is_some() || self.history.terminal.is_some() {
+            return;
+        }
+        tracing::warn!(pod = %self.uid, message, "evicted");
+        self.tools.metrics.evicted("emptydirfs.limit");
+        self.tools.outbox.note(About::pod(self.pod()), Severity::Warning, plan::EVICTED, message.clone());
+        self.tools.finished.add(self.uid.clone());
+        self.history.terminal = Some(Terminal::evicted(message, self.hashes.all()));
     }
 
     fn finish(&mut self, done: Done) {
@@ -321,6 +341,7 @@ impl Worker {
                 self.history.failures.remove(&done.key);
                 match done.action {
                     Action::MountVolumes => self.history.volumes_mounted = true,
+                    Action::EmptyVolumes => self.history.emptied = true,
                     Action::CleanUp => self.history.cleaned_up = true,
                     Action::PrepareContainer { name } => {
                         self.history.prepared.extend(done.hash.map(|hash| (name, hash)));
@@ -349,5 +370,13 @@ impl Worker {
         let failure =
             Failure { reason: fault.reason.to_owned(), message: fault.message.clone(), retry_at, delay };
         self.history.failures.insert(key, failure);
+    }
+}
+
+/// Waits until the pod takes more than it may; for ever when nothing of it is limited.
+async fn over(meter: &mut Option<Meter>) -> String {
+    match meter {
+        Some(meter) => meter.over().await,
+        None => std::future::pending().await,
     }
 }

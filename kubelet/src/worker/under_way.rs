@@ -100,8 +100,10 @@ fn makes_something(action: &Action) -> bool {
         | Action::PrepareContainer { .. }
         | Action::CreateContainer { .. }
         | Action::StartContainer { .. } => true,
-        Action::MountVolumes | Action::StopContainer { .. } | Action::Remove { .. } | Action::CleanUp => {
-            false
-        }
+        Action::MountVolumes
+        | Action::EmptyVolumes
+        | Action::StopContainer { .. }
+        | Action::Remove { .. }
+        | Action::CleanUp => false,
     }
 }

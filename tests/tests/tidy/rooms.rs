@@ -21,6 +21,7 @@ const ROOMS: &[Room] = &[
     Room { name: "options", may: &[], never: ASYNC },
     Room { name: "metrics", may: &[], never: ASYNC },
     Room { name: "health", may: &[], never: ASYNC },
+    Room { name: "disk", may: &[], never: ENGINE },
     Room { name: "report", may: &["observed"], never: ENGINE },
     Room { name: "desired", may: &["observed", "spec"], never: PURE },
     Room { name: "plan", may: &["observed", "desired"], never: PURE },
@@ -29,19 +30,19 @@ const ROOMS: &[Room] = &[
         may: &["observed", "runtime::spec", "runtime::Image", "runtime::labels"],
         never: PURE,
     },
-    Room { name: "sources", may: &["observed", "desired", "report"], never: ENGINE },
+    Room { name: "sources", may: &["observed", "desired", "report", "disk"], never: ENGINE },
     Room { name: "cgroups", may: &["observed", "runtime::spec"], never: ENGINE },
     Room { name: "runtime", may: &["observed", "metrics"], never: &[] },
     Room { name: "observe", may: &["observed", "runtime", "metrics", "health"], never: ENGINE },
     Room { name: "probes", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
-    Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec"], never: ENGINE },
+    Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec", "disk"], never: ENGINE },
     Room { name: "images", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
     Room { name: "network", may: &["observed", "runtime"], never: &["bollard"] },
     Room {
         name: "worker",
         may: &[
             "observed", "observe", "desired", "plan", "spec", "runtime", "cgroups", "volumes", "images",
-            "probes", "network", "report", "metrics",
+            "probes", "network", "report", "metrics", "disk",
         ],
         never: ENGINE,
     },
@@ -50,7 +51,7 @@ const ROOMS: &[Room] = &[
         may: &["observed", "spec", "runtime", "images", "report", "options", "metrics"],
         never: ENGINE,
     },
-    Room { name: "status", may: &["observed", "report", "metrics"], never: ENGINE },
+    Room { name: "status", may: &["observed", "report", "metrics", "disk"], never: ENGINE },
     Room {
         name: "server",
         may: &["observed", "runtime", "status", "report", "metrics", "health"],
@@ -60,7 +61,7 @@ const ROOMS: &[Room] = &[
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
     Room {
         name: "cli",
-        may: &["options", "wiring", "observed", "sources", "desired", "spec"],
+        may: &["options", "wiring", "observed", "sources", "desired", "spec", "disk"],
         never: ENGINE,
     },
     Room {

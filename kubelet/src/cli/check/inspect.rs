@@ -1,5 +1,6 @@
 //! All manifests of a node at once, by the code that runs them: what is wrong, and where.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -8,7 +9,9 @@ use api::fault::{Aim, Fault, Why};
 use api::object::Object;
 use api::path::PathBuf;
 use api::problem::{ObjectName, Problem};
+use k8s_openapi::api::core::v1::Pod;
 
+use super::missing;
 use crate::desired::{
     Admission, Completeness, Desired, Found, FoundProblem, Held, Merge, Node, Rejection, Snapshot,
     SourceKind, UNSUPPORTED,
@@ -32,6 +35,8 @@ pub struct Input {
 pub struct Report {
     /// What is wrong, by place.
     pub problems: Vec<FoundProblem>,
+    /// What is fine by itself and will not run as it stands, by place.
+    pub warnings: Vec<FoundProblem>,
     /// Objects nothing is wrong with.
     pub fine: usize,
 }
@@ -55,9 +60,11 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
     let desired = Merge::new([SourceKind::File]).put(snapshot.clone());
     let mut problems = desired.problems.clone();
     problems.extend(rejected(&desired, &snapshot.objects, node));
+    let mut warnings = lacking(&desired, &snapshot.objects);
     for input in inputs {
         if let Ok(bytes) = &input.read {
-            locate(bytes, problems.iter_mut().filter(|problem| *problem.origin == *input.origin).collect());
+            let found = problems.iter_mut().chain(&mut warnings);
+            locate(bytes, found.filter(|problem| *problem.origin == *input.origin).collect());
         }
     }
     let wrong = |found: &&Found| {
@@ -67,11 +74,38 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
         problems.iter().any(is_it)
     };
     let fine = found - snapshot.objects.iter().filter(wrong).count();
-    problems.sort_by(|a, b| {
-        let place = |found: &FoundProblem| (found.problem.line, found.problem.column);
-        a.origin.cmp(&b.origin).then(place(a).cmp(&place(b)))
-    });
-    Report { problems, fine }
+    problems.sort_by(by_place);
+    warnings.sort_by(by_place);
+    Report { problems, warnings, fine }
+}
+
+/// File, line, column.
+pub(super) fn by_place(a: &FoundProblem, b: &FoundProblem) -> Ordering {
+    let place = |found: &FoundProblem| (found.problem.line, found.problem.column);
+    a.origin.cmp(&b.origin).then(place(a).cmp(&place(b)))
+}
+
+/// What pods refer to and none of the manifests holds: another source of the node may.
+fn lacking(desired: &Desired, objects: &[Found]) -> Vec<FoundProblem> {
+    let mut warnings = Vec::new();
+    for pod in desired.pods.values() {
+        let Some(found) = found(objects, &pod.pod) else { continue };
+        let missing = missing::of(&pod.pod, &desired.references).into_iter();
+        warnings.extend(missing.map(|missing| at(found, missing.path, missing.what, missing::REMEDY)));
+    }
+    warnings
+}
+
+/// Where the pod was found.
+fn found<'a>(objects: &'a [Found], pod: &Arc<Pod>) -> Option<&'a Found> {
+    objects.iter().find(|found| matches!(&found.object, Held::Pod(held) if Arc::ptr_eq(held, pod)))
+}
+
+/// Something about an object that was found.
+fn at(found: &Found, path: String, what: String, remedy: &str) -> FoundProblem {
+    let (remedy, object) = (remedy.to_owned(), Some((*found.name).clone()));
+    let problem = Problem { line: 0, column: 0, path, what, remedy, object };
+    FoundProblem { origin: found.origin.clone(), problem, last_good: false }
 }
 
 /// What would not be admitted, even alone on the node.
@@ -82,27 +116,17 @@ fn rejected(desired: &Desired, objects: &[Found], node: &str) -> Vec<FoundProble
     let mut problems = Vec::new();
     for (uid, rejection) in &decision.rejected {
         let Some(pod) = desired.pods.get(uid) else { continue };
-        let is_it = |found: &&Found| matches!(&found.object, Held::Pod(held) if Arc::ptr_eq(held, &pod.pod));
-        let Some(found) = objects.iter().find(is_it) else { continue };
+        let Some(found) = found(objects, &pod.pod) else { continue };
         let told = if rejection.reason == UNSUPPORTED {
             let refusals = spec::refusals(&pod.pod).into_iter();
-            refusals.map(|r| (r.path, "this field is not supported here".to_owned(), r.instead)).collect()
+            refusals
+                .map(|r| (r.path, "this field is not supported here".to_owned(), r.instead))
+                .collect::<Vec<_>>()
         } else {
             let Rejection { path, message, .. } = rejection.clone();
             vec![(path, message, remedy(&rejection.reason))]
         };
-        problems.extend(told.into_iter().map(|(path, what, remedy)| FoundProblem {
-            origin: found.origin.clone(),
-            problem: Problem {
-                line: 0,
-                column: 0,
-                path,
-                what,
-                remedy: remedy.to_owned(),
-                object: Some((*found.name).clone()),
-            },
-            last_good: false,
-        }));
+        problems.extend(told.into_iter().map(|(path, what, remedy)| at(found, path, what, remedy)));
     }
     problems
 }

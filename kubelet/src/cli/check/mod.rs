@@ -1,17 +1,20 @@
 //! `kubelet check`: what is wrong with manifests, before they run.
 
 mod inspect;
+mod missing;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 
+use api::problem::Problem;
 use serde_json::{Value, json};
 
-use self::inspect::{Input, Report, inspect};
+use self::inspect::{Input, Report, by_place, inspect};
 use super::args::{Check, CheckFormat};
+use super::print::{out, say};
 use crate::desired::FoundProblem;
 use crate::observed::Timestamp;
 use crate::sources::{file, url};
@@ -37,10 +40,10 @@ pub fn run(check: &Check) -> ExitCode {
         CheckFormat::Text => as_text(&report),
         CheckFormat::Json => format!("{:#}\n", as_json(&report, &unreadable)),
     };
-    // Whoever closed the pipe has read enough.
-    let _ = io::stdout().write_all(text.as_bytes());
+    // Whoever closed the pipe has read enough; the code says the rest.
+    let _ = out(text.as_bytes());
     for (from, why) in &unreadable {
-        eprintln!("kubelet: {from} cannot be read: {why}");
+        say(format_args!("kubelet: {from} cannot be read: {why}"));
     }
     match (unreadable.is_empty(), report.problems.is_empty()) {
         (false, _) => ExitCode::from(UNREADABLE),
@@ -69,13 +72,25 @@ fn read(from: &str) -> Result<Vec<Input>, String> {
 }
 
 fn as_text(report: &Report) -> String {
-    let mut text: String = report.problems.iter().map(|found| format!("{found}\n")).collect();
-    let objects = counted(report.fine, "object");
-    match report.problems.len() {
-        0 => text.push_str(&format!("{objects} fine\n")),
-        found => text.push_str(&format!("{objects} fine, {}\n", counted(found, "problem"))),
+    let problems = report.problems.iter().map(|found| (found, found.to_string()));
+    let warnings = report.warnings.iter().map(|found| (found, warning(found)));
+    let mut lines: Vec<_> = problems.chain(warnings).collect();
+    lines.sort_by(|(a, _), (b, _)| by_place(a, b));
+    let mut text: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
+    text.push_str(&format!("{} fine", counted(report.fine, "object")));
+    for (found, what) in [(&report.problems, "problem"), (&report.warnings, "warning")] {
+        if !found.is_empty() {
+            text.push_str(&format!(", {}", counted(found.len(), what)));
+        }
     }
-    text
+    text + "\n"
+}
+
+/// `FILE:LINE:COLUMN: warning: FIELD: WHAT; REMEDY`, as compilers do.
+fn warning(found: &FoundProblem) -> String {
+    let Problem { line, column, path, what, remedy, .. } = &found.problem;
+    let place = if *line > 0 { format!("{line}:{column}:") } else { String::new() };
+    format!("{}:{place} warning: {path}: {what}; {remedy}", found.origin)
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -99,6 +114,7 @@ fn as_json(report: &Report, unreadable: &[(&str, String)]) -> Value {
     json!({
         "fine": report.fine,
         "problems": report.problems.iter().map(problem).collect::<Vec<_>>(),
+        "warnings": report.warnings.iter().map(problem).collect::<Vec<_>>(),
         "unreadable": unreadable.iter().map(|(from, why)| json!({"file": from, "what": why})).collect::<Vec<_>>(),
     })
 }

@@ -73,6 +73,41 @@ fn an_unsupported_field_is_told_where_it_stands() {
 }
 
 #[test]
+fn what_a_pod_lacks_is_a_warning() {
+    let map = |data: &str| {
+        ("map.yaml", format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf}}\ndata: {data}\n"))
+    };
+    let env = |optional: &str| {
+        let key = format!("{{name: conf, key: k{optional}}}");
+        (
+            "a.yaml",
+            pod("a", &format!("    env:\n    - name: K\n      valueFrom:\n        configMapKeyRef: {key}\n")),
+        )
+    };
+    let from = ("a.yaml", pod("a", "    envFrom:\n    - secretRef: {name: s}\n    - secretRef: {name: s}\n"));
+    let place = "a.yaml:12:26: warning: spec.containers[0].env[0].valueFrom.configMapKeyRef: ";
+    for (files, expected) in [
+        (
+            vec![env("")],
+            format!("{place}none of these manifests holds the ConfigMap default/conf; put it beside the pod"),
+        ),
+        (vec![env(""), map("{j: v}")], format!("{place}the ConfigMap default/conf has no key k; ")),
+        (vec![env(""), map("{k: v}")], "2 objects fine\n".to_owned()),
+        (vec![env(", optional: true")], "1 object fine\n".to_owned()),
+        (
+            vec![from],
+            "a.yaml:10:25: warning: spec.containers[0].envFrom[0].secretRef.name: none of these".to_owned(),
+        ),
+    ] {
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let said = checked(&files);
+        assert!(said.starts_with(&expected), "{said}");
+        let warns = said.lines().count() > 1;
+        assert!(!warns || said.ends_with("fine, 1 warning\n"), "each once: {said}");
+    }
+}
+
+#[test]
 fn machines_read_json() {
     let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(pod("a", "    imag: y\n").into_bytes()) }];
     let report = inspect(&inputs, "n", Timestamp::UNIX_EPOCH);
@@ -86,6 +121,7 @@ fn machines_read_json() {
                 "what": "unknown field `imag`", "remedy": "did you mean `image`?",
                 "object": {"kind": "Pod", "namespace": "default", "name": "a"},
             }],
+            "warnings": [],
             "unreadable": [{"file": "b.yaml", "what": "No such file"}],
         })
     );

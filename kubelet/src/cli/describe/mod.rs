@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::args::Describe;
 use super::client::{Client, Error, escape};
 use super::get::{Named, PODS, full_name, split};
+use super::print::{out, say};
 use text::{Page, list, pairs, string, time};
 
 const JSON: &str = "application/json";
@@ -30,7 +31,7 @@ pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCod
         let all = client.json(&PODS.path(Some(namespace)), JSON).await?;
         names = list(&all, "/items").map(|pod| string(pod, "/metadata/name").to_owned()).collect();
         if names.is_empty() {
-            eprintln!("No resources found in {namespace} namespace.");
+            say(format_args!("No resources found in {namespace} namespace."));
         }
     }
     let mut missing = Vec::<Error>::new();
@@ -50,10 +51,10 @@ pub async fn run(client: &Client, describe: &Describe) -> anyhow::Result<ExitCod
             format!("/api/v1/namespaces/{}/events?fieldSelector={}", escape(namespace), escape(&selector));
         let events = client.json(&path, JSON).await?;
         let gap = if at == 0 { "" } else { "\n\n" };
-        print!("{gap}{}", page(&pod, &events, Timestamp::now()));
+        out(format!("{gap}{}", page(&pod, &events, Timestamp::now())).as_bytes())?;
     }
     for error in &missing {
-        eprintln!("{error}");
+        say(error);
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

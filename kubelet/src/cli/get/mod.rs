@@ -5,7 +5,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use serde::Serialize as _;
@@ -13,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::args::{Get, Output};
 use super::client::{Client, escape};
-use super::print::yaml;
+use super::print::{out, say, yaml};
 pub use resource::{Named, PODS, full_name, split};
 
 const JSON: &str = "application/json";
@@ -55,7 +54,7 @@ pub async fn run(client: &Client, get: &Get) -> anyhow::Result<ExitCode> {
         None | Some(Output::Wide) => tables::run(client, get, &found).await?,
     }
     for error in &missing {
-        eprintln!("{error}");
+        say(error);
     }
     Ok(if missing.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -89,6 +88,11 @@ fn wanted(resource: &str, names: &[String]) -> anyhow::Result<Vec<Wanted>> {
 }
 
 impl Wanted {
+    /// True for the question what runs here, whose answer is not whole without what was refused.
+    fn is_all_pods(&self) -> bool {
+        self.named == PODS && self.names.is_empty()
+    }
+
     /// The paths that hold what is wanted.
     fn paths(&self, get: &Get) -> Vec<String> {
         let namespace = (!get.all_namespaces).then_some(get.place.namespace.as_str());
@@ -108,7 +112,7 @@ async fn warn(client: &Client) {
         let problems = annotation.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
         let problems: Vec<String> = problems.unwrap_or_default();
         for problem in problems {
-            eprintln!("warning: {problem}");
+            say(format_args!("warning: {problem}"));
         }
     }
 }
@@ -125,7 +129,7 @@ fn query(get: &Get) -> String {
 }
 
 async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut names = String::new();
     let mut items = Vec::new();
     let mut single = wanted.iter().map(|wanted| wanted.names.len()).sum::<usize>() == 1;
     for wanted in wanted {
@@ -144,12 +148,12 @@ async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Resul
             }
             for item in &answered {
                 let name = item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                writeln!(out, "{}/{name}", wanted.named.singular)?;
+                names.push_str(&format!("{}/{name}\n", wanted.named.singular));
             }
         }
     }
     if wanted.is_empty() || get.output == Some(Output::Name) {
-        return Ok(());
+        return out(names.as_bytes());
     }
     let document = match items.pop() {
         Some(item) if single => item,
@@ -160,11 +164,11 @@ async fn objects(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow::Resul
     };
     let document = yaml::sorted(document);
     if get.output == Some(Output::Yaml) {
-        out.write_all(yaml::document(&document).as_bytes())?;
-    } else {
-        let four_spaces = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-        document.serialize(&mut serde_json::Serializer::with_formatter(&mut out, four_spaces))?;
-        writeln!(out)?;
+        return out(yaml::document(&document).as_bytes());
     }
-    Ok(())
+    let four_spaces = serde_json::ser::PrettyFormatter::with_indent(b"    ");
+    let mut text = Vec::new();
+    document.serialize(&mut serde_json::Serializer::with_formatter(&mut text, four_spaces))?;
+    text.push(b'\n');
+    out(&text)
 }

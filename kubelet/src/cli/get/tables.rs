@@ -1,7 +1,5 @@
 //! Objects as tables, once or as they change.
 
-use std::io::Write as _;
-
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
@@ -9,7 +7,7 @@ use super::resource::Named;
 use super::{Wanted, warn};
 use crate::cli::args::{Get, Output};
 use crate::cli::client::Client;
-use crate::cli::print::table;
+use crate::cli::print::{out, say, table};
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
@@ -20,7 +18,8 @@ pub(super) async fn run(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow
         let ([wanted], [path]) = (wanted, &paths[..]) else {
             anyhow::bail!("-w watches one object or all of one resource, not several");
         };
-        return follow(client, &mut Printer::new(get, wanted.named, false), path).await;
+        let mut printer = Printer::new(get, wanted.named, false);
+        return follow(client, &mut printer, path, wanted.is_all_pods()).await;
     }
     let mut tables = Vec::new();
     for one in wanted {
@@ -33,27 +32,31 @@ pub(super) async fn run(client: &Client, get: &Get, wanted: &[Wanted]) -> anyhow
             tables.push(printer.table(rows));
         }
     }
-    print!("{}", tables.join("\n"));
+    out(tables.join("\n").as_bytes())?;
     if tables.is_empty() && !wanted.is_empty() {
         match !get.all_namespaces && wanted.iter().all(|wanted| wanted.named.namespaced) {
-            true => eprintln!("No resources found in {} namespace.", get.place.namespace),
-            false => eprintln!("No resources found"),
+            true => say(format_args!("No resources found in {} namespace.", get.place.namespace)),
+            false => say("No resources found"),
         }
     }
-    warn(client).await;
+    if wanted.iter().any(Wanted::is_all_pods) {
+        warn(client).await;
+    }
     Ok(())
 }
 
 /// Prints the table, and a line for each change for as long as the kubelet runs.
-async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> anyhow::Result<()> {
+async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: bool) -> anyhow::Result<()> {
     let answer = client.json(path, TABLE).await?;
     let revision = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
     let rows = printer.rows(&answer);
     let mut is_headed = !rows.is_empty();
     if is_headed {
-        print!("{}", printer.table(rows));
+        out(printer.table(rows).as_bytes())?;
     }
-    warn(client).await;
+    if whole {
+        warn(client).await;
+    }
     let separator = if path.contains('?') { '&' } else { '?' };
     let path = format!("{path}{separator}watch=true&resourceVersion={revision}");
     let mut body = client.get(&path, TABLE).await?.into_body();
@@ -72,8 +75,7 @@ async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> anyho
             let rows = printer.rows(object);
             let lines = if is_headed { printer.columns.lines(&rows) } else { printer.table(rows) };
             is_headed = true;
-            print!("{lines}");
-            std::io::stdout().flush()?;
+            out(lines.as_bytes())?;
         }
     }
     Ok(())

@@ -41,3 +41,17 @@ fn the_directory_goes_last() {
     let busy = ended(Moment::of(WEB), 100, 20).busy(Key::Container("web".to_owned()));
     assert_eq!(busy.says(), "");
 }
+
+#[test]
+fn an_evicted_pod_ends_fast_and_gives_back_what_it_took() {
+    let evicted = |moment: Moment| {
+        let hashes = hashes(&moment.pod).all();
+        moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), hashes)))
+    };
+    let up = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
+    assert_eq!(evicted(up).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");
+    let quiet =
+        || evicted(Moment::of(WEB).up().with("web", 0, exited(137, 99)).with("db", 0, exited(137, 99)));
+    assert_eq!(quiet().says(), "empty, remove sb");
+    assert_eq!(quiet().tune(|m| m.history.emptied = true).says(), "remove sb");
+}

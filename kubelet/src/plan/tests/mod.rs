@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::{Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, plan};
+use super::{Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, Terminal, plan};
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::observed::{self, Container, Exit, Sandbox, State, Timestamp};
 
@@ -198,6 +198,7 @@ fn brief(action: &Action) -> String {
             format!("stop {id} {}s {reason:?}", grace.as_secs())
         }
         Action::Remove { id } => format!("remove {id}"),
+        Action::EmptyVolumes => "empty".to_owned(),
         Action::CleanUp => "clean up".to_owned(),
     }
 }

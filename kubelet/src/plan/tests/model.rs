@@ -36,6 +36,11 @@ pub struct Task {
     hashes: Hashes,
 }
 
+/// Done without the engine.
+fn is_of_disk(action: &Action) -> bool {
+    matches!(action, Action::MountVolumes | Action::EmptyVolumes | Action::CleanUp)
+}
+
 /// The world.
 pub struct World {
     pub truth: observed::Pod,
@@ -101,6 +106,7 @@ impl World {
         history.failures.clear();
         history.volumes_mounted = false;
         history.cleaned_up = false;
+        history.emptied = false;
         history.prepared.clear();
         self.saved = (history, self.ending.clone());
     }
@@ -141,7 +147,7 @@ impl World {
     /// Takes one task one step further; true when it has ended.
     pub fn advance(&mut self, index: usize, fails: bool) {
         let task = self.tasks[index].clone();
-        let done = if !self.engine_up && !matches!(task.action, Action::MountVolumes | Action::CleanUp) {
+        let done = if !self.engine_up && !is_of_disk(&task.action) {
             Some(false)
         } else {
             self.advance_one(index, &task, fails)
@@ -153,6 +159,7 @@ impl World {
             self.history.failures.remove(&key);
             match task.action {
                 Action::MountVolumes => self.history.volumes_mounted = true,
+                Action::EmptyVolumes => self.history.emptied = true,
                 Action::PrepareContainer { name } => {
                     let hash = task.hashes.containers.get(&name).cloned().unwrap_or_default();
                     self.history.prepared.insert(name, hash);
@@ -179,7 +186,8 @@ impl World {
         self.tasks[index].step += 1;
         let now = at(self.now);
         match (&task.action, task.step) {
-            (Action::MountVolumes | Action::CleanUp | Action::PrepareContainer { .. }, _) => Some(!fails),
+            (action, _) if is_of_disk(action) => Some(!fails),
+            (Action::PrepareContainer { .. }, _) => Some(!fails),
             // Every action first does its work, then hears of it: a crash may come between.
             (_, 0) if fails => Some(false),
             (Action::CreateSandbox { attempt }, 0) => {

@@ -207,6 +207,11 @@ impl Run {
                 world.verdicts.set(&id, Kind::Liveness, verdict);
                 format!("a probe decides on {id}")
             }
+            16 if world.ending.is_none() && world.history.terminal.is_none() && self.chance.once_in(6) => {
+                let hashes = hashes(&self.family[world.pod]).all();
+                world.history.terminal = Some(Terminal::evicted("it took too much".to_owned(), hashes));
+                "the pod is evicted".to_owned()
+            }
             11..=15 => {
                 world.now += i64::try_from(self.chance.below(15)).unwrap();
                 return;
@@ -327,7 +332,9 @@ impl Run {
                 if !cause {
                     return Err(format!("{id} is stopped without a cause"));
                 }
+                let evicted = input.history.terminal.as_ref().is_some_and(Terminal::is_eviction);
                 let whole = spec(input.pod).termination_grace_period_seconds.unwrap();
+                let whole = if evicted { 2 } else { whole };
                 let least = input
                     .ending
                     .map_or(whole, |e| whole - input.now.duration_since(e.since).as_secs())
@@ -365,6 +372,11 @@ impl Run {
             | Action::CreateSandbox { .. }
             | Action::StartSandbox { .. }
             | Action::CleanUp => {}
+            Action::EmptyVolumes => {
+                if observed.containers.iter().any(|c| c.state.is_running()) {
+                    return Err("volumes are emptied under a running container".to_owned());
+                }
+            }
         }
         Ok(())
     }

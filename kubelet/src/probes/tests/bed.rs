@@ -98,10 +98,6 @@ impl Runtime for Engine {
         unreachable!("probes only run commands")
     }
 
-    async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error> {
-        unreachable!("probes only run commands")
-    }
-
     async fn exec(
         &self,
         id: &str,
@@ -165,14 +161,6 @@ impl Runtime for Engine {
         name: &str,
         credentials: Option<&Credentials>,
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
-        unreachable!("probes only run commands")
-    }
-
-    async fn images(&self) -> Result<Vec<Image>, Error> {
-        unreachable!("probes only run commands")
-    }
-
-    async fn remove_image(&self, id: &str) -> Result<(), Error> {
         unreachable!("probes only run commands")
     }
 }

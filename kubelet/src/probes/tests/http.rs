@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 
 use super::bed::{Bed, Does, Engine, Server};
 use crate::observed::probes::Kind::{Liveness, Readiness};
-use crate::probes::handler::{self, Outcome, PROBE_USER_AGENT};
+use crate::probes::handler::{Outcome, PROBE_USER_AGENT};
+use crate::probes::http::{Get, judge};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -20,7 +21,10 @@ async fn get(action: Value) -> Outcome {
     let named =
         ContainerPort { name: Some("nine".to_owned()), container_port: 9, ..ContainerPort::default() };
     let ip = Some("127.0.0.1".parse().unwrap());
-    handler::http_get(&action, &[named], ip, Duration::from_secs(1), PROBE_USER_AGENT).await
+    match Get::new(&action, &[named], ip, PROBE_USER_AGENT) {
+        Ok(get) => judge(get.run(Duration::from_secs(1)).await),
+        Err(why) => Outcome::Unknown(why),
+    }
 }
 
 /// Asks a server that gives these answers.

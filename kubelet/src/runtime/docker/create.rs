@@ -215,7 +215,6 @@ fn container_labels(spec: &ContainerSpec) -> Labels {
     put(labels::BACK_OFF, spec.back_off.as_millis().to_string());
     put(labels::SANDBOX, spec.sandbox_id.clone());
     put(labels::IMAGE, spec.image.clone());
-    put(labels::TERMINATION_PATH, spec.termination.path.clone());
     put(labels::TERMINATION_POLICY, spec.termination.policy.clone());
     put(labels::TERMINATION_FILE, spec.termination.file.clone());
     all

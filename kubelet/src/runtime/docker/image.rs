@@ -5,13 +5,13 @@ use std::time::Duration;
 use bollard::BollardRequest;
 use bollard::auth::DockerCredentials;
 use bollard::models::{CreateImageInfo, ImageInspect};
-use bollard::query_parameters::{CreateImageOptions, ListImagesOptions, RemoveImageOptions};
+use bollard::query_parameters::CreateImageOptions;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use http::HeaderValue;
 
 use super::Docker;
-use super::errors::{ASK, WORK, late, meaning, within};
+use super::errors::{ASK, late, meaning, within};
 use crate::runtime::{Credentials, Error, Image, PullStep};
 
 /// A pull that has shown no progress for so long is given up. Checking a layer of some GiB is silent for minutes.
@@ -33,28 +33,6 @@ fn sort(found: ImageInspect) -> Image {
         tags: found.repo_tags.unwrap_or_default(),
         user: found.config.and_then(|config| config.user).unwrap_or_default(),
         size_bytes: found.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
-    }
-}
-
-/// All images by list alone, which does not know their users.
-pub(super) async fn images(docker: &Docker) -> Result<Vec<Image>, Error> {
-    let request = docker.client().await?.list_images(None::<ListImagesOptions>);
-    let found = within(ASK, "list images", "images", request).await?;
-    let image = |found: bollard::models::ImageSummary| Image {
-        id: found.id,
-        repo_digest: found.repo_digests.into_iter().find(|digest| !digest.starts_with("<none>")),
-        tags: found.repo_tags.into_iter().filter(|tag| tag != "<none>:<none>").collect(),
-        user: String::new(),
-        size_bytes: u64::try_from(found.size).unwrap_or_default(),
-    };
-    Ok(found.into_iter().map(image).collect())
-}
-
-pub(super) async fn remove(docker: &Docker, id: &str) -> Result<(), Error> {
-    let request = docker.client().await?.remove_image(id, None::<RemoveImageOptions>, None);
-    match within(WORK, "remove the image", id, request).await {
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
-        Err(error) => Err(error),
     }
 }
 

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use bollard::models::ContainerUpdateBody;
 use bollard::query_parameters::{KillContainerOptions, RemoveContainerOptions};
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
-use super::errors::{ASK, WORK, is_gone, within};
+use super::errors::{WORK, is_gone, within};
 use super::{Docker, create, look, without};
-use crate::runtime::{Error, Started, labels, spec};
+use crate::runtime::{Error, Started, labels};
 
 /// A start meets each part that the engine may refuse at most once.
 const TRIES: usize = 4;
@@ -106,18 +105,4 @@ async fn gone(docker: &Docker, id: &str) -> Result<(), Error> {
         Ok(_) => Ok(()),
         Err(_) => Err(super::errors::late("remove the container", WORK)),
     }
-}
-
-pub(super) async fn update(docker: &Docker, id: &str, resources: &spec::Resources) -> Result<(), Error> {
-    let spec::Resources { cpu_shares, cpu_quota, cpu_period, memory_bytes, pids } = *resources;
-    let body = ContainerUpdateBody {
-        cpu_shares,
-        cpu_quota,
-        cpu_period,
-        memory: memory_bytes,
-        memory_swap: memory_bytes,
-        pids_limit: pids,
-        ..ContainerUpdateBody::default()
-    };
-    within(ASK, "update the container", id, docker.client().await?.update_container(id, body)).await
 }

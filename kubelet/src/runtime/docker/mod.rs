@@ -29,7 +29,7 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
     ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels, spec,
+    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels,
 };
 use crate::observed;
 use errors::within;
@@ -109,11 +109,6 @@ impl Docker {
         })
     }
 
-    /// The endpoint, as it was understood.
-    pub fn endpoint(&self) -> String {
-        self.transport.endpoint().to_string()
-    }
-
     /// The client, once it has agreed with the engine on a version of the API.
     async fn client(&self) -> Result<&bollard::Docker, Error> {
         let negotiate = || async {
@@ -172,10 +167,6 @@ impl Runtime for Docker {
         lifecycle::remove(self, id).await
     }
 
-    async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error> {
-        lifecycle::update(self, id, resources).await
-    }
-
     async fn exec(
         &self,
         id: &str,
@@ -224,13 +215,5 @@ impl Runtime for Docker {
         credentials: Option<&Credentials>,
     ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
         image::pull(self, name, credentials).await
-    }
-
-    async fn images(&self) -> Result<Vec<Image>, Error> {
-        image::images(self).await
-    }
-
-    async fn remove_image(&self, id: &str) -> Result<(), Error> {
-        image::remove(self, id).await
     }
 }

@@ -1,6 +1,5 @@
 //! Connections to the engine: over its Unix socket or TCP, opened when needed and used again.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -72,15 +71,6 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp://{address}"),
-        }
-    }
-}
-
 /// Sends requests to one endpoint.
 ///
 /// bollard's own Unix transport wants the socket to exist when the client is made, opens a connection for every
@@ -95,10 +85,6 @@ pub(super) struct Transport {
 impl Transport {
     pub(super) fn new(endpoint: Endpoint) -> Self {
         Self { host: endpoint.host(), endpoint, kept: Mutex::default() }
-    }
-
-    pub(super) fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
     }
 
     /// Sends a request and returns when the response's head is there; the body follows at its own pace.

@@ -61,7 +61,6 @@ impl Record {
                     .into_iter()
                     .filter(|(key, _)| key.starts_with("io.coracle."))
                     .collect();
-                notes.insert(labels::TERMINATION_PATH.to_owned(), spec.termination.path.clone());
                 notes.insert(labels::TERMINATION_POLICY.to_owned(), spec.termination.policy.clone());
                 notes.insert(labels::TERMINATION_FILE.to_owned(), spec.termination.file.clone());
                 let container = Container {

@@ -15,7 +15,7 @@ use super::{Fake, HANG};
 use crate::observed::{Container, Sandbox, State};
 use crate::runtime::{
     ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, spec,
+    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
 };
 
 #[async_trait]
@@ -118,15 +118,6 @@ impl Runtime for Fake {
             self.engine.take(id, false);
         }
         Ok(())
-    }
-
-    async fn update(&self, id: &str, resources: &spec::Resources) -> Result<(), Error> {
-        self.engine.meet("update", id)?;
-        self.with(id, |record| {
-            if let Kind::Container(spec) = &mut record.kind {
-                spec.resources = resources.clone();
-            }
-        })
     }
 
     async fn exec(
@@ -255,17 +246,6 @@ impl Runtime for Fake {
             step
         });
         Ok(slowly.boxed())
-    }
-
-    async fn images(&self) -> Result<Vec<Image>, Error> {
-        self.engine.meet("images", "")?;
-        Ok(self.engine.images.lock().unwrap().all())
-    }
-
-    async fn remove_image(&self, id: &str) -> Result<(), Error> {
-        self.engine.meet("remove_image", id)?;
-        self.engine.images.lock().unwrap().remove(id);
-        Ok(())
     }
 }
 

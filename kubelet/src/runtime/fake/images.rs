@@ -40,14 +40,6 @@ impl Shelf {
         by_name.or_else(|| self.here.values().find(|image| image.id == name)).cloned()
     }
 
-    pub fn all(&self) -> Vec<Image> {
-        self.here.values().cloned().collect()
-    }
-
-    pub fn remove(&mut self, name: &str) {
-        self.here.retain(|tag, image| tag != short(name) && image.id != name);
-    }
-
     /// What a pull goes through.
     pub fn pull(&mut self, name: &str, who: Option<&Credentials>) -> Vec<Result<PullStep, Error>> {
         let name = short(name).to_owned();

@@ -1,6 +1,7 @@
 //! A directory or file of manifests, read again whenever something there has changed.
 
 mod entry;
+mod holders;
 mod links;
 mod notice;
 mod pending;
@@ -24,6 +25,7 @@ use self::notice::Notice;
 use self::pending::Pending;
 use self::scan::{Scan, Scanner, Sights};
 use crate::desired::Snapshot;
+use crate::disk;
 use crate::observed::Timestamp;
 
 /// Pause between looks while nothing tells of changes.
@@ -48,24 +50,20 @@ pub struct Settings {
 pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
     let mut eyes = Eyes::default();
     let mut pending = Pending::default();
-    let mut scanner = None;
+    let mut scanner = begin(&settings, &mut eyes).await;
     loop {
-        let Some(mut at_work) = scanner.take() else {
-            scanner = begin(&settings, &mut eyes).await;
-            continue;
-        };
         let hints = pending.take(Instant::now());
-        let looked = blocking(move || {
-            let scan = Scanner::scan(&mut at_work, &hints, Timestamp::now());
-            (at_work, scan)
+        let looked = disk::run(move || {
+            let scan = scanner.scan(&hints, Timestamp::now());
+            (scanner, scan)
         });
-        let Some((looked, Scan { snapshot, sights, unsaved })) = looked.await else { continue };
+        let (looked, Scan { snapshot, sights, unsaved }) = looked.await;
         if let Some(snapshot) = snapshot
             && snapshots.send(snapshot).await.is_err()
         {
             return;
         }
-        scanner = if unsaved.is_empty() { Some(looked) } else { save(looked, unsaved).await };
+        scanner = if unsaved.is_empty() { looked } else { save(looked, unsaved).await };
         if !eyes.open(&sights) {
             eyes.wait(&mut pending, settings.every).await;
         }
@@ -73,37 +71,24 @@ pub async fn watch(settings: Settings, snapshots: mpsc::Sender<Arc<Snapshot>>) {
 }
 
 /// A scanner that begins with what is on disk, and everything it will look at under watch.
-async fn begin(settings: &Settings, eyes: &mut Eyes) -> Option<Scanner> {
+async fn begin(settings: &Settings, eyes: &mut Eyes) -> Scanner {
     let Settings { path, node, root_dir, .. } = settings.clone();
-    let begun = blocking(move || {
+    let begun = disk::run(move || {
         let mut scanner = Scanner::new(&path, &node, &root_dir);
         let sights = scanner.survey();
         (scanner, sights)
     });
-    let (scanner, sights) = begun.await?;
+    let (scanner, sights) = begun.await;
     eyes.open(&sights);
-    Some(scanner)
+    scanner
 }
 
-async fn save(scanner: Scanner, unsaved: Vec<PathBuf>) -> Option<Scanner> {
-    let saved = blocking(move || {
+async fn save(scanner: Scanner, unsaved: Vec<PathBuf>) -> Scanner {
+    let saved = disk::run(move || {
         scanner.save(&unsaved);
         scanner
     });
     saved.await
-}
-
-/// Does something where it may wait for a disk. `None` when it broke: what was read is lost then, but the last good
-/// manifests are on disk.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => Some(done),
-        Err(error) => {
-            tracing::error!(%error, "reading manifests failed; beginning anew");
-            sleep_until(Instant::now() + POLL).await;
-            None
-        }
-    }
 }
 
 /// The bytes of a manifest, or why they are not read.

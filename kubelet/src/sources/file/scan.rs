@@ -11,12 +11,13 @@ use std::sync::Arc;
 use api::problem::Problem;
 
 use super::entry::{self, Entry, Stamp};
+use super::holders::{self, Holders};
 use super::links::{self, Place};
 use crate::desired::{Completeness, FoundProblem, Snapshot, SourceKind};
 use crate::observed::Timestamp;
 use crate::sources::identity::problem;
 use crate::sources::last_good::LastGood;
-use crate::sources::manifest::{self, Known, Manifest};
+use crate::sources::manifest::{self, Known, Manifest, Named};
 
 /// The path of a source and what was found there so far.
 pub(super) struct Scanner {
@@ -24,6 +25,8 @@ pub(super) struct Scanner {
     place: manifest::Place,
     store: LastGood,
     files: BTreeMap<PathBuf, File>,
+    /// Which of them each object is of, where several have one of its name.
+    holders: Holders,
     /// Their objects by name.
     known: Known,
     ignored: BTreeSet<OsString>,
@@ -88,12 +91,14 @@ impl Scanner {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             place,
             files: files.collect(),
+            holders: Holders::new(),
             known: Known::new(),
             store,
             ignored: BTreeSet::new(),
             was_listed: false,
             told: None,
         };
+        scanner.settle();
         scanner.know();
         scanner
     }
@@ -114,6 +119,7 @@ impl Scanner {
                 self.was_listed = true;
                 scan.unsaved = self.read_all(listed, hints, now);
                 if !scan.unsaved.is_empty() {
+                    scan.unsaved.extend(self.settle());
                     self.know();
                 }
                 scan.sights.directory.is_none().then(|| self.absence()).flatten()
@@ -134,11 +140,12 @@ impl Scanner {
         scan
     }
 
-    /// Writes down the last good versions of these manifests.
+    /// Writes down the last good versions of these manifests: the objects they hold, so that the next kubelet knows which
+    /// of several files that was.
     pub fn save(&self, paths: &[PathBuf]) {
         for path in paths {
-            let objects = self.files.get(path).map_or(&[][..], |file| &file.manifest.objects);
-            if let Err(error) = self.store.save(&path.to_string_lossy(), objects) {
+            let objects = self.files.get(path).map(|file| self.held(file).cloned().collect::<Vec<_>>());
+            if let Err(error) = self.store.save(&path.to_string_lossy(), &objects.unwrap_or_default()) {
                 let path = path.display();
                 tracing::warn!(%path, %error, "cannot keep the last good version of a manifest on disk");
             }
@@ -247,8 +254,24 @@ impl Scanner {
         })
     }
 
+    /// Finds out anew who holds what; the manifests that hold more than before.
+    fn settle(&mut self) -> Vec<PathBuf> {
+        let files = self.files.values().map(|file| (&file.origin, &file.manifest.objects[..]));
+        let now = holders::settle(&self.holders, files);
+        let before = std::mem::replace(&mut self.holders, now);
+        let news = self.holders.iter().filter(|(name, holder)| before.get(*name) != Some(*holder));
+        let news: BTreeSet<&Arc<str>> = news.map(|(_, holder)| holder).collect();
+        let files = self.files.iter().filter(|(_, file)| news.contains(&file.origin));
+        files.map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The objects of a file that no other file holds.
+    fn held<'a>(&'a self, file: &'a File) -> impl Iterator<Item = &'a Named> {
+        file.manifest.objects.iter().filter(|named| self.holders.get(&named.name) == Some(&file.origin))
+    }
+
     fn know(&mut self) {
-        let named = self.files.values().flat_map(|file| &file.manifest.objects);
+        let named = self.files.values().flat_map(|file| self.held(file));
         self.known = named.map(|named| (named.name.clone(), named.object.clone())).collect();
     }
 
@@ -262,6 +285,8 @@ impl Scanner {
         for file in self.files.values() {
             file.manifest.add_to(&file.origin, &mut objects, &mut problems);
         }
+        // What stands first wins: what is held stands before what another file would like to hold.
+        objects.sort_by_key(|found| self.holders.get(&found.name) != Some(&found.origin));
         let completeness = if self.was_listed { Completeness::Complete } else { Completeness::Incomplete };
         Snapshot { source: SourceKind::File, objects, problems, completeness }
     }

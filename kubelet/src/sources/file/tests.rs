@@ -4,5 +4,6 @@
 mod bed;
 mod changes;
 mod links;
+mod names;
 mod restart;
 mod strange;
