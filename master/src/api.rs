@@ -18,7 +18,6 @@ use crate::server::VERSION;
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// What is served from a store, and who may have it.
-#[derive(Debug)]
 pub struct Served {
     /// Every path of the API.
     pub api: Router,
