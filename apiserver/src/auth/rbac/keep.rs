@@ -217,7 +217,8 @@ fn amended(found: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Ma
     }
     let mut rules = Rule::all_of(found);
     let before = rules.len();
-    for rule in Rule::all_of(wanted) {
+    // Nearly always nothing has changed since the last start, and nothing needs to be taken apart.
+    for rule in Rule::all_of(wanted).into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>() {
         let missing = rule::missing(&rules, std::slice::from_ref(&rule));
         let is_whole = missing.len() == rule.parts_count();
         rules.extend(if is_whole { vec![rule] } else { rule::compact(missing) });
