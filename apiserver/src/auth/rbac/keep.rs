@@ -98,8 +98,10 @@ impl Keeper {
                 continue;
             }
             // What this has written itself wakes it once more, and finds nothing to do.
-            if let Ok(mut watcher) = self.store.watch(&resource, Scope::All, listing.revision) {
-                let _ = watcher.next().await;
+            match self.store.watch(&resource, Scope::All, listing.revision) {
+                // Whatever it is that changed, or was forgotten: all of it is looked at anew.
+                Ok(mut watcher) => drop(watcher.next().await),
+                Err(_) => tokio::time::sleep(TRY_AGAIN).await,
             }
         }
     }
