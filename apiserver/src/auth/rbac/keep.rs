@@ -98,8 +98,10 @@ impl Keeper {
                 continue;
             }
             // What this has written itself wakes it once more, and finds nothing to do.
-            if let Ok(mut watcher) = self.store.watch(&resource, Scope::All, listing.revision) {
-                let _ = watcher.next().await;
+            match self.store.watch(&resource, Scope::All, listing.revision) {
+                // Whatever it is that changed, or was forgotten: all of it is looked at anew.
+                Ok(mut watcher) => drop(watcher.next().await),
+                Err(_) => tokio::time::sleep(TRY_AGAIN).await,
             }
         }
     }
@@ -217,7 +219,8 @@ fn amended(found: &Map<String, Value>, wanted: &Map<String, Value>) -> Option<Ma
     }
     let mut rules = Rule::all_of(found);
     let before = rules.len();
-    for rule in Rule::all_of(wanted) {
+    // Nearly always nothing has changed since the last start, and nothing needs to be taken apart.
+    for rule in Rule::all_of(wanted).into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>() {
         let missing = rule::missing(&rules, std::slice::from_ref(&rule));
         let is_whole = missing.len() == rule.parts_count();
         rules.extend(if is_whole { vec![rule] } else { rule::compact(missing) });

@@ -114,11 +114,8 @@ impl Followed {
     }
 
     fn catch_up(&mut self) {
-        while self.is_behind() {
-            if self.watchers.is_empty() || self.take_in().is_err() {
-                // A store may forget between a list and the watch after it; then it is listed again.
-                let _ = self.read_all();
-            }
+        if self.watchers.is_empty() || self.take_in().is_err() {
+            self.read_all();
         }
     }
 
@@ -141,20 +138,20 @@ impl Followed {
         Ok(())
     }
 
-    fn read_all(&mut self) -> Result<(), TooOld> {
+    /// Lists everything; where the store cannot be watched from there on, it is listed again for the next decision.
+    fn read_all(&mut self) {
         self.index = Index::default();
-        self.watchers.clear();
         let mut watchers = Vec::new();
         for kind in Kind::ALL {
             let resource = kind.qualified();
             let listing = self.store.list(&resource, &Scope::All);
-            watchers.push((kind, self.store.watch(&resource, Scope::All, listing.revision)?));
+            let watcher = self.store.watch(&resource, Scope::All, listing.revision);
+            watchers.extend(watcher.map(|watcher| (kind, watcher)));
             for object in listing.objects {
                 self.index.put(kind, &object.decode());
             }
         }
-        self.watchers = watchers;
-        Ok(())
+        self.watchers = if watchers.len() == Kind::ALL.len() { watchers } else { Vec::new() };
     }
 }
 

@@ -89,6 +89,11 @@ fn nobody_gives_what_he_does_not_have() {
     check(Kind::ClusterRole, None, &role("x", "delete"), more);
     check(Kind::ClusterRole, None, &role("own", "delete"), "");
     check(Kind::ClusterRole, Some(&role("x", "delete")), &role("x", "delete"), "");
+    let mut other = role("x", "delete");
+    other["metadata"]["finalizers"] = json!(["a"]);
+    check(Kind::ClusterRole, Some(&role("x", "delete")), &other, "");
+    other["metadata"]["labels"] = json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"});
+    check(Kind::ClusterRole, Some(&role("x", "delete")), &other, more);
     check(Kind::ClusterRole, Some(&role("x", "get")), &role("x", "delete"), more);
     let aggregated = json!({"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": []}});
     let whole = r#"clusterroles.rbac.authorization.k8s.io "x" is forbidden: must have cluster-admin privileges to use the aggregationRule"#;
