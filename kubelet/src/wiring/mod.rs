@@ -35,6 +35,7 @@ use crate::worker::{Finished, Tools};
 /// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let root_dir = RootDir::take(&options.root_dir)?;
+    announce(&options);
     let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
@@ -112,6 +113,23 @@ async fn until_told(stop: watch::Sender<bool>) {
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(mut terminate), Ok(mut interrupt)) => {
             tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+/// Says first of all which node this is, on what, and what it watches.
+fn announce(options: &Options) {
+    let Options { node_name: node, docker_endpoint: engine, .. } = options;
+    let root_dir = options.root_dir.display();
+    let path = options.pod_manifest_path.as_ref().map(|path| path.display().to_string());
+    let watched: Vec<String> = path.into_iter().chain(options.manifest_url.clone()).collect();
+    if watched.is_empty() {
+        tracing::warn!(
+            node, engine, %root_dir,
+            "nothing is watched: no source of pods is given (--pod-manifest-path, --manifest-url), so that nothing is \
+             started and nothing ended"
+        );
+    } else {
+        tracing::info!(node, engine, %root_dir, "runs the pods of {}", watched.join(" and "));
+    }
+}
+
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "cannot wait for signals; end this process by SIGKILL");
