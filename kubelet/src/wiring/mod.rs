@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, Slices};
 use crate::desired::{self, Desired};
 use crate::health::Health;
 use crate::images::Images;
@@ -24,6 +24,7 @@ use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
 use crate::server::{self, Context, RootDir};
+use crate::spec::CgroupDriver;
 use crate::status::{Board, Journal};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
@@ -34,8 +35,8 @@ use crate::worker::{Finished, Tools};
 /// # Errors
 /// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
-    let root_dir = RootDir::take(&options.root_dir)?;
     announce(&options);
+    let root_dir = RootDir::take(&options.root_dir)?;
     let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
@@ -52,7 +53,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
     let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
-    let facts = engine::follow(&options, cgroups.is_some(), &runtime, &observer, &outbox);
+    let slices = is_local.then(Slices::of_machine).flatten().map(Arc::new);
+    let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
+    let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
+    let facts = engine::follow(&options, drivers, &runtime, &observer, &outbox);
     let node = desired::Node {
         labels: Some(node::labels(&options)),
         max_pods: Some(options.max_pods),
@@ -70,6 +74,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         )),
         metrics: metrics.clone(),
         cgroups,
+        slices,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -108,11 +113,6 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     served.context("cannot serve the node's API")
 }
 
-/// Waits for SIGTERM or SIGINT.
-async fn until_told(stop: watch::Sender<bool>) {
-    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
-        (Ok(mut terminate), Ok(mut interrupt)) => {
-            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
 /// Says first of all which node this is, on what, and what it watches.
 fn announce(options: &Options) {
     let Options { node_name: node, docker_endpoint: engine, .. } = options;
@@ -130,6 +130,11 @@ fn announce(options: &Options) {
     }
 }
 
+/// Waits for SIGTERM or SIGINT.
+async fn until_told(stop: watch::Sender<bool>) {
+    match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
+        (Ok(mut terminate), Ok(mut interrupt)) => {
+            tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
         }
         (Err(error), _) | (_, Err(error)) => {
             tracing::error!(%error, "cannot wait for signals; end this process by SIGKILL");
