@@ -108,6 +108,8 @@ async fn a_second_kubelet_of_the_same_name_is_refused() {
     for said in [&world.node, &holder, "--hostname-override"] {
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
     }
+    let first = refused.stderr.lines().next().unwrap();
+    assert!(first.contains("nothing is watched"), "it has no source: {first}");
     assert_eq!(world.containers().await, before);
     // A kill frees the name at once.
     world.kill();

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use tests::World;
+use std::process::{Command, Stdio};
+
 use tests::manifest::{FOREVER, container, pod};
+use tests::{World, binary};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -59,4 +61,41 @@ async fn healthz_answers_on_a_port_of_its_own() {
     let stream = TcpStream::connect(("127.0.0.1", world.healthz_port.number)).await.unwrap();
     let answer = ask(stream, "/healthz").await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_reader_that_has_had_enough_ends_a_verb_quietly() {
+    let world = World::running("piped").await;
+    world.write(
+        "web.yaml",
+        &pod("web", &format!("containers:\n- {}", container("main", "echo said; sleep 1000", ""))),
+    );
+    world.wait_for_log("web", "main", "said").await;
+    let root_dir = world.root_dir().display().to_string();
+    let gone = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        Stdio::from(writer)
+    };
+    for verb in [
+        &["get", "pods"][..],
+        &["get", "pods", "-w"],
+        &["get", "events", "-o", "yaml"],
+        &["get", "pods", "-o", "name"],
+        &["describe", "pod", "web"],
+        &["logs", "web", "-f"],
+        &["exec", "web", "--", "echo", "said"],
+        &["completion", "bash"],
+    ] {
+        let arguments = [&verb[..1], &["--root-dir", &root_dir], &verb[1..]].concat();
+        let mut command = Command::new(binary("kubelet"));
+        let ended = command.args(&arguments).stdin(Stdio::null()).stdout(gone()).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), &*said), (Some(141), ""), "{verb:?}");
+    }
+    for verb in [&["get", "pods", "nobody"][..], &["get", "nothing"], &["frobnicate"]] {
+        let arguments = [&["--root-dir", &root_dir], verb].concat();
+        let ended = Command::new(binary("kubelet")).args(&arguments).stderr(gone()).status().unwrap();
+        assert!(matches!(ended.code(), Some(1 | 2)), "{verb:?}: {ended}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod convert;
 mod document;
+mod flow;
 mod items;
 mod json;
 mod json_position;

@@ -5,6 +5,7 @@ use serde_json::Value;
 use serde_yaml::budget::BudgetBreach;
 use serde_yaml::{DuplicateKeyPolicy, Error, MergeKeyPolicy, NonFiniteFloatPolicy, Options};
 
+use super::flow;
 use super::syntax::{CHECK_NESTING, SyntaxError, TOO_DEEP};
 use super::value::{Allowance, TOO_MUCH};
 
@@ -55,13 +56,20 @@ pub(super) fn parse(text: &str, allowance: &Allowance) -> Result<Option<Value>, 
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let (line, column) = error.location().map_or((1, 1), |at| (at.line(), at.column()));
+    let line = u32::try_from(line).unwrap_or(u32::MAX).max(1);
+    let column = u32::try_from(column).unwrap_or(u32::MAX).max(1);
     let (what, remedy) = explain(innermost(error), text);
-    SyntaxError {
-        line: u32::try_from(line).unwrap_or(u32::MAX).max(1),
-        column: u32::try_from(column).unwrap_or(u32::MAX).max(1),
-        what,
-        remedy: remedy.to_owned(),
+    // What follows an open bracket is read as if it stood inside, until something there cannot.
+    let is_late = what.contains("did not find expected ','") || what.contains("illegal placement of ':'");
+    if let Some(open) = flow::unclosed(text, line).filter(|_| is_late) {
+        return SyntaxError {
+            line: open.line,
+            column: open.column,
+            what: format!("the `{}` that opens here is never closed", open.bracket),
+            remedy: format!("write `{}` where it ends", open.closer()),
+        };
     }
+    SyntaxError { line, column, what, remedy: remedy.to_owned() }
 }
 
 fn innermost(error: &Error) -> &Error {

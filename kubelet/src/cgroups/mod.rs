@@ -2,8 +2,10 @@
 //!
 //! The layout is the stock kubelet's: `kubepods/pod<uid>` for Guaranteed pods, `kubepods/burstable/pod<uid>` and
 //! `kubepods/besteffort/pod<uid>` for the others. Works on cgroup v1 and v2 by the files of the kernel; the engine puts
-//! the containers in. Where the files cannot be written (rootless, remote engine, systemd's slices) there are none.
+//! the containers in. Under systemd's driver the same is told to systemd ([`Slices`]). Where neither can be done (rootless,
+//! remote engine) there are none.
 
+mod slices;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::observed::PodUid;
 use crate::runtime::spec::Resources;
+pub use slices::Slices;
 
 /// Where the kernel shows cgroups.
 const ROOT: &str = "/sys/fs/cgroup";
@@ -27,7 +30,7 @@ const LEAST_SHARES: i64 = 2;
 /// What a pod's cgroup is to hold it to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodCgroup {
-    /// Absolute in the cgroup tree, as the engine is told: `/kubepods/burstable/pod<uid>`.
+    /// As the engine is told: absolute in the cgroup tree, `/kubepods/burstable/pod<uid>`, or a slice.
     pub path: String,
     /// Whether the cpu it asks for counts into the class of Burstable pods.
     pub burstable: bool,

@@ -48,10 +48,14 @@ pub fn allocatable(facts: &Facts) -> ResourceList {
     amounts.into_iter().map(|(name, amount)| (name.to_owned(), amount)).collect()
 }
 
-/// The same facts, completed by what the engine says of itself. With systemd's driver pods get no cgroup of their own:
-/// slices nobody gives weights to would make all pods equal, whatever they ask for.
-pub fn with_engine(facts: &Facts, info: &Info, has_cgroups: bool) -> Arc<Facts> {
-    let can = has_cgroups && !info.rootless && info.cgroup_driver == "cgroupfs";
-    let driver = can.then_some(CgroupDriver::Cgroupfs);
+/// The same facts, completed by what the engine says of itself. Pods get cgroups of their own only under a driver whose
+/// cgroups can be given weights here: without them all pods would be equal, whatever they ask for.
+pub fn with_engine(facts: &Facts, info: &Info, drivers: &[CgroupDriver]) -> Arc<Facts> {
+    let driver = match info.cgroup_driver.as_str() {
+        "cgroupfs" => Some(CgroupDriver::Cgroupfs),
+        "systemd" => Some(CgroupDriver::Systemd),
+        _ => None,
+    };
+    let driver = driver.filter(|driver| drivers.contains(driver) && !info.rootless);
     Arc::new(Facts { cgroup_driver: driver, ..facts.clone() })
 }

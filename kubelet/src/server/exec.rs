@@ -13,6 +13,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use http::StatusCode;
 use http::request::Parts;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
@@ -49,80 +50,43 @@ struct Asked {
     tty: bool,
 }
 
-/// `.../pods/{name}/exec`.
+/// Which container a path names: `.../pods/{name}/exec`, or `/exec/{namespace}/{pod}/{container}` and the like.
+#[derive(Debug, Deserialize)]
+pub struct Target {
+    namespace: String,
+    #[serde(alias = "name")]
+    pod: String,
+    container: Option<String>,
+}
+
+/// Runs a command in a container.
 pub async fn exec(
     State(context): State<Context>,
-    Path((namespace, pod)): Path<(String, String)>,
+    Path(target): Path<Target>,
     Query(query): Query<Pairs>,
     mut parts: Parts,
 ) -> Result<Response, Status> {
-    let asked = Asked::read(&query);
-    start_exec(&context, &namespace, &pod, asked, &mut parts).await
-}
-
-/// `/exec/{namespace}/{pod}/{container}`.
-pub async fn classic_exec(
-    State(context): State<Context>,
-    Path((namespace, pod, container)): Path<(String, String, String)>,
-    Query(query): Query<Pairs>,
-    mut parts: Parts,
-) -> Result<Response, Status> {
-    let asked = Asked { container: Some(container), ..Asked::read(&query) };
-    start_exec(&context, &namespace, &pod, asked, &mut parts).await
-}
-
-/// `.../pods/{name}/attach`.
-pub async fn attach(
-    State(context): State<Context>,
-    Path((namespace, pod)): Path<(String, String)>,
-    Query(query): Query<Pairs>,
-    mut parts: Parts,
-) -> Result<Response, Status> {
-    start_attach(&context, &namespace, &pod, Asked::read(&query), &mut parts).await
-}
-
-/// `/attach/{namespace}/{pod}/{container}`.
-pub async fn classic_attach(
-    State(context): State<Context>,
-    Path((namespace, pod, container)): Path<(String, String, String)>,
-    Query(query): Query<Pairs>,
-    mut parts: Parts,
-) -> Result<Response, Status> {
-    let asked = Asked { container: Some(container), ..Asked::read(&query) };
-    start_attach(&context, &namespace, &pod, asked, &mut parts).await
-}
-
-async fn start_exec(
-    context: &Context,
-    namespace: &str,
-    pod: &str,
-    asked: Asked,
-    parts: &mut Parts,
-) -> Result<Response, Status> {
-    let shown = ShownPod::find(context.board.store(), namespace, pod)?;
-    let container = shown.choose(asked.container.as_deref())?;
+    let (asked, shown, container) = target.find(&context, &query)?;
     if asked.command.is_empty() {
         return Err(Status::bad_request("you must specify at least one command for the container"));
     }
     asked.check()?;
     let id = shown.running(&container)?;
-    let upgrade = upgrade(parts).await?;
+    let upgrade = upgrade(&mut parts).await?;
     let request = ExecRequest { command: asked.command.clone(), stdin: asked.stdin, tty: asked.tty };
     let session = context.runtime.exec_start(&id, &request).await.map_err(refused)?;
-    let call =
-        Call { runtime: context.runtime.clone(), resizes: Resizes::Session(session.id.clone()), asked };
+    let call = Call { runtime: context.runtime, resizes: Resizes::Session(session.id.clone()), asked };
     Ok(upgrade.on_upgrade(move |socket| call.run(socket, session)))
 }
 
-async fn start_attach(
-    context: &Context,
-    namespace: &str,
-    pod: &str,
-    asked: Asked,
-    parts: &mut Parts,
+/// Attaches to a container's own streams.
+pub async fn attach(
+    State(context): State<Context>,
+    Path(target): Path<Target>,
+    Query(query): Query<Pairs>,
+    mut parts: Parts,
 ) -> Result<Response, Status> {
-    let shown = ShownPod::find(context.board.store(), namespace, pod)?;
-    let container = shown.choose(asked.container.as_deref())?;
+    let (asked, shown, container) = target.find(&context, &query)?;
     asked.check()?;
     let id = shown.running(&container)?;
     let is = |field: &str| shown.spec(&container, field) == Some(&Value::Bool(true));
@@ -131,10 +95,20 @@ async fn start_attach(
             format!("container \"{container}\" takes no input: its manifest does not say `stdin: true`");
         return Err(Status::bad_request(message));
     }
-    let upgrade = upgrade(parts).await?;
+    let upgrade = upgrade(&mut parts).await?;
     let session = context.runtime.attach(&id, asked.stdin).await.map_err(refused)?;
-    let call = Call { runtime: context.runtime.clone(), resizes: Resizes::Container(id), asked };
+    let call = Call { runtime: context.runtime, resizes: Resizes::Container(id), asked };
     Ok(upgrade.on_upgrade(move |socket| call.run(socket, session)))
+}
+
+impl Target {
+    /// What is asked for, the pod, and its container: that of the path, else the one asked for or the only one.
+    fn find(self, context: &Context, query: &Pairs) -> Result<(Asked, ShownPod, String), Status> {
+        let asked = Asked::read(query);
+        let shown = ShownPod::find(context.board.store(), &self.namespace, &self.pod)?;
+        let container = shown.choose(self.container.as_deref().or(asked.container.as_deref()))?;
+        Ok((asked, shown, container))
+    }
 }
 
 /// Agrees on a protocol.

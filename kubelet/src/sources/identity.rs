@@ -92,7 +92,7 @@ pub fn uid(node: &str, source: SourceKind, namespace: &str, name: &str) -> Strin
     let mut bytes: [u8; 16] = std::array::from_fn(|at| digest[at]);
     bytes[6] = bytes[6] & 0x0f | 0x80;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = hex(&bytes);
+    let hex = hex::encode(bytes);
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
@@ -100,7 +100,7 @@ pub fn uid(node: &str, source: SourceKind, namespace: &str, name: &str) -> Strin
 fn hash(pod: &Pod) -> String {
     // A typed pod always becomes JSON; were one not to, every reading would count as a change of it.
     let text = serde_json::to_vec(pod).unwrap_or_default();
-    hex(&Sha256::digest(text)[..16])
+    hex::encode(&Sha256::digest(text)[..16])
 }
 
 /// Pods of a local source stay whatever befalls the node: nobody else could start them again.
@@ -120,10 +120,6 @@ fn is_safe(uid: &str) -> bool {
     uid.len() <= UID_LIMIT
         && uid.starts_with(|c: char| c.is_ascii_alphanumeric())
         && uid.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A problem that has no place in a text.

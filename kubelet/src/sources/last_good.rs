@@ -74,8 +74,7 @@ impl LastGood {
     }
 
     fn path(&self, origin: &str) -> PathBuf {
-        let digest = Sha256::digest(origin);
-        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        let name = hex::encode(&Sha256::digest(origin)[..16]);
         self.directory.join(name).with_extension("json")
     }
 }

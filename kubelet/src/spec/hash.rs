@@ -328,7 +328,7 @@ impl Canon {
     }
 
     fn finish(self) -> String {
-        self.hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&self.hash.finalize()[..8])
     }
 }
 

@@ -115,11 +115,8 @@ pub(super) fn cgroup_parent(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<
 }
 
 /// What a pod's own cgroup holds it to: the sums over its containers, a limit only where every container has one.
-/// `None` where pods get no cgroup, or where the engine's driver makes it.
+/// `None` where pods get no cgroup.
 pub(super) fn of_pod(spec: &PodSpec, uid: &str, facts: &Facts) -> Option<(String, bool, Resources)> {
-    if facts.cgroup_driver? != CgroupDriver::Cgroupfs {
-        return None;
-    }
     let path = cgroup_parent(spec, uid, facts)?;
     let requests = api::resources::pod_requests(spec);
     let sums = api::resources::pod_limits(spec);

@@ -92,11 +92,8 @@ impl Content<'_> {
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
     ) -> Result<(), String> {
-        let namespace = namespace(self.wanted.pod);
-        match self.wanted.references.config_map(namespace, name) {
-            Some(map) => self.object("configmap", "config", name, &bytes_of_map(map), items, optional),
-            None => absent("configmap", namespace, name, optional),
-        }
+        let map = self.wanted.references.config_map(namespace(self.wanted.pod), name);
+        self.object(("configmap", "config"), name, map.map(|map| bytes_of_map(map)), items, optional)
     }
 
     fn secret(
@@ -105,22 +102,22 @@ impl Content<'_> {
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
     ) -> Result<(), String> {
-        let namespace = namespace(self.wanted.pod);
-        match self.wanted.references.secret(namespace, name) {
-            Some(secret) => self.object("secret", "secret", name, &bytes_of_secret(secret), items, optional),
-            None => absent("secret", namespace, name, optional),
-        }
+        let secret = self.wanted.references.secret(namespace(self.wanted.pod), name);
+        self.object(("secret", "secret"), name, secret.map(|secret| bytes_of_secret(secret)), items, optional)
     }
 
+    /// Files of a ConfigMap or a Secret, told by its kind and its kind of key; without data there is no such object.
     fn object(
         &mut self,
-        kind: &str,
-        key_kind: &str,
+        (kind, key_kind): (&str, &str),
         name: &str,
-        data: &BTreeMap<&str, &[u8]>,
+        data: Option<BTreeMap<&str, &[u8]>>,
         items: Option<&[KeyToPath]>,
         optional: Option<bool>,
     ) -> Result<(), String> {
+        let Some(data) = data else {
+            return absent(kind, namespace(self.wanted.pod), name, optional);
+        };
         let bytes: usize = data.iter().map(|(key, value)| key.len() + value.len()).sum();
         if bytes > MAX_OBJECT_BYTES {
             return Err(format!(

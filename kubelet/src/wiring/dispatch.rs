@@ -44,11 +44,6 @@ pub(super) fn follow(
         };
         tokio::spawn(url::watch(settings, snapshots));
     }
-    if sources.is_empty() {
-        tracing::warn!(
-            "no source of pods is given (--pod-manifest-path, --manifest-url): nothing is started and nothing ended"
-        );
-    }
     let node = options.node_name.clone();
     tokio::spawn(async move {
         let mut merge = Merge::new(sources);

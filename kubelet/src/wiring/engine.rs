@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
 use crate::runtime::{Info, Runtime};
 use crate::server;
-use crate::spec::Facts;
+use crate::spec::{CgroupDriver, Facts};
 
 /// The node is told of anew this often though nothing changed: `nodeStatusReportFrequency` of a KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
@@ -20,7 +20,7 @@ const HEARTBEAT: Duration = Duration::from_secs(300);
 /// Facts of the node, asked of the engine anew whenever it comes back.
 pub(super) fn follow(
     options: &Options,
-    has_cgroups: bool,
+    drivers: Vec<CgroupDriver>,
     runtime: &Arc<dyn Runtime>,
     observer: &Arc<Observer>,
     outbox: &Arc<Outbox>,
@@ -38,7 +38,7 @@ pub(super) fn follow(
             let found = ask(runtime.as_ref(), &now).await;
             let state = match &found {
                 Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, info, has_cgroups));
+                    facts.send_replace(node::with_engine(&own, info, &drivers));
                     EngineState::Up(info)
                 }
                 Err(why) => EngineState::Down(why),

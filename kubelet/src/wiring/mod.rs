@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, Slices};
 use crate::desired::{self, Desired};
 use crate::health::Health;
 use crate::images::Images;
@@ -24,6 +24,7 @@ use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
 use crate::server::{self, Context, RootDir};
+use crate::spec::CgroupDriver;
 use crate::status::{Board, Journal};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
@@ -34,6 +35,7 @@ use crate::worker::{Finished, Tools};
 /// # Errors
 /// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
+    announce(&options);
     let root_dir = RootDir::take(&options.root_dir)?;
     let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
@@ -51,7 +53,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
     let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
-    let facts = engine::follow(&options, cgroups.is_some(), &runtime, &observer, &outbox);
+    let slices = is_local.then(Slices::of_machine).flatten().map(Arc::new);
+    let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
+    let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
+    let facts = engine::follow(&options, drivers, &runtime, &observer, &outbox);
     let node = desired::Node {
         labels: Some(node::labels(&options)),
         max_pods: Some(options.max_pods),
@@ -69,6 +74,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         )),
         metrics: metrics.clone(),
         cgroups,
+        slices,
         volumes: Arc::new(Volumes::new(&options.root_dir)),
         outbox: outbox.clone(),
         facts,
@@ -105,6 +111,23 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let served = server::serve_socket(&root_dir, &context, stopped).await;
     journal.write(&board);
     served.context("cannot serve the node's API")
+}
+
+/// Says first of all which node this is, on what, and what it watches.
+fn announce(options: &Options) {
+    let Options { node_name: node, docker_endpoint: engine, .. } = options;
+    let root_dir = options.root_dir.display();
+    let path = options.pod_manifest_path.as_ref().map(|path| path.display().to_string());
+    let watched: Vec<String> = path.into_iter().chain(options.manifest_url.clone()).collect();
+    if watched.is_empty() {
+        tracing::warn!(
+            node, engine, %root_dir,
+            "nothing is watched: no source of pods is given (--pod-manifest-path, --manifest-url), so that nothing is \
+             started and nothing ended"
+        );
+    } else {
+        tracing::info!(node, engine, %root_dir, "runs the pods of {}", watched.join(" and "));
+    }
 }
 
 /// Waits for SIGTERM or SIGINT.

@@ -10,7 +10,7 @@ use crate::observed::{self, PodUid};
 use crate::plan::{Action, Hashes};
 use crate::report::{About, Severity};
 use crate::runtime;
-use crate::spec::{self, Facts};
+use crate::spec::{self, CgroupDriver, Facts};
 use crate::volumes;
 
 /// Everything an action needs to know; a snapshot of the moment it was planned.
@@ -135,14 +135,34 @@ pub(super) async fn apply(job: &Job, action: &Action) -> Result<(), Fault> {
 /// Makes the pod's cgroup; a pod runs without one rather than not at all.
 async fn hold_in_cgroup(job: &Job) {
     let facts = job.facts();
-    let Some(cgroups) = job.tools.cgroups.clone() else { return };
-    let Some((path, burstable, resources)) = spec::pod_cgroup(&job.assignment.pod.pod, &facts) else {
-        return;
-    };
-    let (uid, pod) = (job.uid.clone(), PodCgroup { path, burstable, resources });
-    if let Err(error) = disk::run(move || cgroups.hold(&uid, &pod)).await {
+    let (Some(driver), Some(pod)) = (facts.cgroup_driver, cgroup(job, &facts)) else { return };
+    let (tools, uid) = (job.tools.clone(), job.uid.clone());
+    let held = disk::run(move || match driver {
+        CgroupDriver::Cgroupfs => tools.cgroups.as_ref().map_or(Ok(()), |cgroups| cgroups.hold(&uid, &pod)),
+        CgroupDriver::Systemd => tools.slices.as_ref().map_or(Ok(()), |slices| slices.hold(&uid, &pod)),
+    });
+    if let Err(error) = held.await {
         job.warn_pod("FailedCgroup", format!("the limits of the pod as a whole do not hold: {error}"));
     }
+}
+
+/// Takes it away again.
+async fn release_cgroup(job: &Job) {
+    let slice = cgroup(job, &job.facts()).map(|pod| pod.path).filter(|path| path.ends_with(".slice"));
+    let (tools, uid) = (job.tools.clone(), job.uid.clone());
+    let released = disk::run(move || match (&tools.slices, &slice, &tools.cgroups) {
+        (Some(slices), Some(slice), _) => slices.release(&uid, slice),
+        (_, None, Some(cgroups)) => cgroups.release(&uid),
+        (None, Some(_), _) | (_, None, None) => Ok(()),
+    });
+    if let Err(error) = released.await {
+        tracing::warn!(pod = %job.uid, %error, "a cgroup stays behind");
+    }
+}
+
+fn cgroup(job: &Job, facts: &Facts) -> Option<PodCgroup> {
+    let (path, burstable, resources) = spec::pod_cgroup(&job.assignment.pod.pod, facts)?;
+    Some(PodCgroup { path, burstable, resources })
 }
 
 /// Makes what is not there yet and brings the rest up to date.
@@ -174,12 +194,7 @@ async fn remove(job: &Job, id: &str) -> Result<(), Fault> {
 }
 
 async fn clean_up(job: &Job) -> Result<(), Fault> {
-    if let Some(cgroups) = job.tools.cgroups.clone() {
-        let uid = job.uid.clone();
-        if let Err(error) = disk::run(move || cgroups.release(&uid)).await {
-            tracing::warn!(pod = %job.uid, %error, "a cgroup stays behind");
-        }
-    }
+    release_cgroup(job).await;
     let unmounted = job.tools.volumes.unmount(&job.uid).await;
     unmounted.map_err(|error| Fault::lasting("Terminating", "FailedUnmount", error.to_string()))
 }

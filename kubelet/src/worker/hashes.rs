@@ -28,7 +28,5 @@ fn join(parts: impl Iterator<Item = String>) -> String {
         digest.update(part.as_bytes());
         digest.update(b"\n");
     }
-    let mut hex: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    hex.truncate(DIGITS);
-    hex
+    hex::encode(&digest.finalize()[..DIGITS / 2])
 }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use api::references::References;
 use tokio::sync::watch;
 
-use crate::cgroups::Cgroups;
+use crate::cgroups::{Cgroups, Slices};
 use crate::desired::DesiredPod;
 use crate::images::Images;
 use crate::metrics::Metrics;
@@ -44,6 +44,8 @@ pub struct Tools {
     pub images: Arc<Images>,
     /// Cgroups of pods, `None` where there are none.
     pub cgroups: Option<Arc<Cgroups>>,
+    /// The same under systemd, `None` where it does not run.
+    pub slices: Option<Arc<Slices>>,
     /// Volumes.
     pub volumes: Arc<Volumes>,
     /// What is counted.

@@ -53,7 +53,7 @@ pub(super) struct Worker {
     generation: u64,
     prober: Prober,
     probed: Arc<Notify>,
-    under_way: UnderWay,
+    pub under_way: UnderWay,
     meter: Option<Meter>,
     saved: Option<Record>,
 }
@@ -156,7 +156,8 @@ impl Worker {
         self.history.remember(&observed, now);
         self.sync_probes(&observed);
         let verdicts = self.prober.verdicts();
-        let plan = plan::plan(&self.input(&observed, &verdicts, now));
+        let under_way = self.under_way.keys();
+        let plan = plan::plan(&self.input(&observed, &verdicts, &under_way, now));
         if plan.gone {
             self.tools.outbox.report(self.uid.clone(), crate::report::Report::Gone);
             return false;
@@ -182,6 +183,7 @@ impl Worker {
         &'a self,
         observed: &'a observed::Pod,
         verdicts: &'a Verdicts,
+        under_way: &'a BTreeSet<Key>,
         now: Timestamp,
     ) -> Input<'a> {
         Input {
@@ -192,7 +194,7 @@ impl Worker {
             verdicts,
             history: &self.history,
             needs_address: &self.needs_address,
-            under_way: self.under_way.keys(),
+            under_way,
             back_off: self.tools.back_off,
             now,
         }
@@ -228,7 +230,7 @@ impl Worker {
             let ip = facts.pod_ips(self.pod(), observed.sandbox()).first().copied();
             for container in &observed.containers {
                 let State::Running { started_at, .. } = container.state else { continue };
-                if !is_ending && self.under_way.keys().contains(&Key::Container(container.name.clone())) {
+                if !is_ending && self.under_way.contains(&Key::Container(container.name.clone())) {
                     continue;
                 }
                 targets.push(Target {

@@ -78,7 +78,8 @@ impl Worker {
 
     fn tell_status(&mut self, plan: &Plan, observed: &observed::Pod, verdicts: &Verdicts, now: Timestamp) {
         let facts = self.tools.facts.borrow().clone();
-        let input = self.input(observed, verdicts, now);
+        let under_way = self.under_way.keys();
+        let input = self.input(observed, verdicts, &under_way, now);
         let before = self.told.status.as_ref().and_then(|status| status.conditions.as_deref());
         let status = plan::status(&input, plan, before.unwrap_or_default(), &facts.host_ips);
         let deletion = self.assignment.ending.as_ref().map(|e| (e.since, e.grace_seconds));

@@ -10,7 +10,6 @@ use crate::plan::{Action, Key};
 /// Actions under way.
 #[derive(Default)]
 pub(super) struct UnderWay {
-    keys: BTreeSet<Key>,
     begun: BTreeMap<Key, Begun>,
     tasks: JoinSet<Done>,
 }
@@ -34,13 +33,18 @@ pub(super) struct Done {
 
 impl UnderWay {
     /// What is being worked on.
-    pub fn keys(&self) -> &BTreeSet<Key> {
-        &self.keys
+    pub fn keys(&self) -> BTreeSet<Key> {
+        self.begun.keys().cloned().collect()
+    }
+
+    /// Something is being done on that.
+    pub fn contains(&self, key: &Key) -> bool {
+        self.begun.contains_key(key)
     }
 
     /// Nothing is under way.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.begun.is_empty()
     }
 
     /// Begins an action that makes what was wanted with that hash, if it makes anything.
@@ -52,7 +56,6 @@ impl UnderWay {
             let result = apply::apply(&job, &action).await;
             Done { key, action, hash, generation, result }
         });
-        self.keys.insert(begun_key.clone());
         self.begun.insert(begun_key, Begun { task, beginning });
     }
 
@@ -70,7 +73,7 @@ impl UnderWay {
         let Some(ended) = self.tasks.join_next().await else { return std::future::pending().await };
         match ended {
             Ok(done) => {
-                self.drop(&done.key);
+                self.begun.remove(&done.key);
                 Some(done)
             }
             Err(error) => {
@@ -83,13 +86,8 @@ impl UnderWay {
     fn cut_off(&mut self, error: &JoinError) {
         let place = self.begun.iter().find(|(_, begun)| begun.task.id() == error.id());
         if let Some(key) = place.map(|(key, _)| key.clone()) {
-            self.drop(&key);
+            self.begun.remove(&key);
         }
-    }
-
-    fn drop(&mut self, key: &Key) {
-        self.keys.remove(key);
-        self.begun.remove(key);
     }
 }
 

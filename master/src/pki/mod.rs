@@ -216,7 +216,7 @@ impl Pki {
     /// SHA-256 of the root's SubjectPublicKeyInfo, in hex: what a join string pins.
     pub fn root_hash(&self) -> String {
         let info = Facts::of(&self.root).map(|facts| facts.public_key_info).unwrap_or_default();
-        Sha256::digest(info).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(Sha256::digest(info))
     }
 
     /// Who may have signed a client's certificate. The intermediate is among them for clients that show theirs alone.
@@ -346,8 +346,7 @@ fn generate(subject: &str) -> Result<KeyPair, Error> {
 
 fn own_name(begin: &str, key: &KeyPair) -> String {
     let digest = Sha256::digest(key.public_key_raw());
-    let end: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    format!("{begin}-{end}")
+    format!("{begin}-{}", hex::encode(&digest[..4]))
 }
 
 fn make_key(directory: &Path, name: &str) -> Result<KeyPair, Error> {

@@ -38,6 +38,7 @@ fn hostile(manifest: &str) -> Vec<String> {
 fn yaml_that_is_none() {
     for (text, problem) in [
         ("a: [", "1:4: unclosed bracket '['; close it; the file may be cut off"),
+        ("a: [b\nc: d", "1:4: the `[` that opens here is never closed; write `]` where it ends"),
         ("a: \"x", "1:4: unclosed quote; close it; the file may be cut off"),
         (
             "a: b: c",

@@ -1,5 +1,7 @@
 //! Objects as tables, once or as they change.
 
+use std::collections::BTreeMap;
+
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
@@ -50,6 +52,9 @@ async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: b
     let answer = client.json(path, TABLE).await?;
     let revision = answer.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or("0");
     let rows = printer.rows(&answer);
+    printer.make_room();
+    let mut last = Last::default();
+    let rows = last.news(&answer, rows);
     let mut is_headed = !rows.is_empty();
     if is_headed {
         out(printer.table(rows).as_bytes())?;
@@ -72,13 +77,48 @@ async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str, whole: b
                 let message = object.get("message").and_then(Value::as_str).unwrap_or_default();
                 anyhow::bail!("the watch ended: {message}");
             }
-            let rows = printer.rows(object);
+            let rows = last.news(object, printer.rows(object));
+            if rows.is_empty() {
+                continue;
+            }
             let lines = if is_headed { printer.columns.lines(&rows) } else { printer.table(rows) };
             is_headed = true;
             out(lines.as_bytes())?;
         }
     }
     Ok(())
+}
+
+/// The line of each object that was printed last: most changes of an object change nothing in a table.
+#[derive(Default)]
+struct Last {
+    /// By namespace and name; forgotten when there are more than [`LINES`].
+    lines: BTreeMap<(String, String), Vec<String>>,
+}
+
+/// Lines remembered, far more than a node has of anything but events, each of which is a line of its own.
+const LINES: usize = 1000;
+
+impl Last {
+    /// The rows of a table that are not those printed last of their objects.
+    fn news(&mut self, table: &Value, mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+        let objects = table.get("rows").and_then(Value::as_array).into_iter().flatten();
+        let mut objects = objects.map(|row| {
+            let text = |name: &str| {
+                let metadata = row.pointer("/object/metadata").and_then(|metadata| metadata.get(name));
+                metadata.and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            (text("namespace"), text("name"))
+        });
+        rows.retain(|row| {
+            if self.lines.len() >= LINES {
+                self.lines.clear();
+            }
+            let object = objects.next().unwrap_or_default();
+            self.lines.insert(object, row.clone()).as_ref() != Some(row)
+        });
+        rows
+    }
 }
 
 /// Tables of one resource, told by the first of them how to look.
@@ -97,6 +137,19 @@ impl<'a> Printer<'a> {
         let with_namespace = get.all_namespaces && named.namespaced;
         let prefix = if prefixed { format!("{}/", named.singular) } else { String::new() };
         Self { get, with_namespace, prefix, heads: Vec::new(), columns: table::Columns::default() }
+    }
+
+    /// Makes the columns as wide as most of what will come, so that lines printed later stand under earlier ones.
+    fn make_room(&mut self) {
+        let namespace = self.with_namespace.then_some(11);
+        let room = |head: &str| match head {
+            "Name" => 32,
+            "Status" => "ContainerCreating".len(),
+            "Restarts" => "10 (10m ago)".len(),
+            _ => 0,
+        };
+        let widths = namespace.into_iter().chain(self.heads.iter().map(|(_, head)| room(head)));
+        self.columns = table::Columns::at_least(widths.collect());
     }
 
     /// The rows under their heads.
@@ -156,3 +209,6 @@ fn labels(row: &Value) -> String {
         labels.into_iter().flatten().map(|(name, value)| format!("{name}={}", cell(value))).collect();
     if pairs.is_empty() { "<none>".to_owned() } else { pairs.join(",") }
 }
+
+#[cfg(test)]
+mod tests;

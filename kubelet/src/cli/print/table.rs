@@ -7,6 +7,11 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// Columns that are this wide from the beginning, for lines that come one by one.
+    pub fn at_least(widths: Vec<usize>) -> Self {
+        Self { widths }
+    }
+
     /// Lines of the rows.
     pub fn lines(&mut self, rows: &[Vec<String>]) -> String {
         for row in rows {

@@ -60,10 +60,10 @@ fn archive(program: &[u8]) -> io::Result<Archive> {
         "os": "linux",
         "created": "1970-01-01T00:00:00Z",
         "config": { "Entrypoint": ["/pause"] },
-        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", hex(&layer))] },
+        "rootfs": { "type": "layers", "diff_ids": [format!("sha256:{}", digest(&layer))] },
     })
     .to_string();
-    let id = hex(config.as_bytes());
+    let id = digest(config.as_bytes());
     let name = format!("coracle/pause:{}", &id[..12]);
     let config_name = format!("{id}.json");
     let manifest =
@@ -90,8 +90,8 @@ fn tar(files: &[(&str, &[u8], u32)]) -> io::Result<Vec<u8>> {
     tar.into_inner()
 }
 
-fn hex(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
+fn digest(content: &[u8]) -> String {
+    hex::encode(Sha256::digest(content))
 }
 
 #[cfg(test)]

@@ -24,7 +24,7 @@ impl Shelf {
     }
 
     fn put(&mut self, name: &str) {
-        let id = format!("sha256:{}", name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let id = format!("sha256:{}", hex::encode(name));
         let name = short(name).to_owned();
         self.here
             .insert(name.clone(), Image { id, tags: vec![name], size_bytes: 1 << 20, ..Image::default() });

@@ -1,0 +1,95 @@
+//! What systemd is told, by one that only listens.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+struct Listener {
+    folder: tempfile::TempDir,
+    slices: Slices,
+}
+
+impl Listener {
+    fn new(answer: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("systemctl");
+        fs::write(&program, format!("#!/bin/sh\necho \"$@\" >>\"$0.heard\"\n{answer}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        Self { slices: Slices::by(&program), folder }
+    }
+
+    /// What was said since the last time, a line each.
+    fn heard(&self) -> Vec<String> {
+        let path = self.folder.path().join("systemctl.heard");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let _ = fs::remove_file(path);
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+fn pod(slice: &str, shares: i64) -> PodCgroup {
+    PodCgroup {
+        path: slice.to_owned(),
+        burstable: slice.contains("burstable"),
+        resources: Resources { cpu_shares: Some(shares), ..Resources::default() },
+    }
+}
+
+#[test]
+fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
+    let systemd = Listener::new("exit 0");
+    let (a, b) = (PodUid::new("a"), PodUid::new("b"));
+    let set = "set-property --runtime";
+    let limited = PodCgroup {
+        resources: Resources {
+            cpu_shares: Some(1024),
+            cpu_quota: Some(150_000),
+            cpu_period: Some(100_000),
+            memory_bytes: Some(1 << 20),
+            pids: Some(9),
+        },
+        ..pod("kubepods-poda.slice", 0)
+    };
+    systemd.slices.hold(&a, &limited).unwrap();
+    let expected =
+        format!("{set} kubepods-poda.slice CPUWeight=39 CPUQuota=150% MemoryMax=1048576 TasksMax=9");
+    assert_eq!(systemd.heard(), [expected]);
+
+    let none = "CPUQuota= MemoryMax=infinity TasksMax=infinity";
+    systemd.slices.hold(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
+    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    let expected = [
+        format!("{set} kubepods-burstable-poda.slice CPUWeight=39 {none}"),
+        format!("{set} kubepods-burstable.slice CPUWeight=39"),
+        format!("{set} kubepods-burstable-podb.slice CPUWeight=79 {none}"),
+        format!("{set} kubepods-burstable.slice CPUWeight=118"),
+        format!("{set} kubepods-burstable-podb.slice CPUWeight=79 {none}"),
+    ];
+    assert_eq!(systemd.heard(), expected, "a class is told of what is new only");
+
+    systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap();
+    let expected = [
+        "stop kubepods-burstable-podb.slice".to_owned(),
+        "revert kubepods-burstable-podb.slice".to_owned(),
+        format!("{set} kubepods-burstable.slice CPUWeight=39"),
+    ];
+    assert_eq!(systemd.heard(), expected);
+
+    systemd.slices.hold(&b, &pod("kubepods-besteffort-podb.slice", 2)).unwrap();
+    let expected = [
+        format!("{set} kubepods-besteffort-podb.slice CPUWeight=1 {none}"),
+        format!("{set} kubepods-besteffort.slice CPUWeight=1"),
+    ];
+    assert_eq!(systemd.heard(), expected);
+}
+
+#[test]
+fn a_refusal_is_told_in_systemds_words() {
+    let systemd = Listener::new("echo 'Access denied' >&2; exit 4");
+    let error =
+        systemd.slices.hold(&PodUid::new("a"), &pod("kubepods-poda.slice", 2)).unwrap_err().to_string();
+    assert!(error.contains("kubepods-poda.slice") && error.ends_with(": Access denied"), "{error}");
+}
