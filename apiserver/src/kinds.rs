@@ -54,6 +54,9 @@ const fn cluster(row: Resource) -> Resource {
 }
 
 const CORE: (&str, &str) = ("", "v1");
+const ADMISSION: (&str, &str) = ("admissionregistration.k8s.io", "v1");
+const DEVICES: (&str, &str) = ("resource.k8s.io", "v1");
+const FLOW: (&str, &str) = ("flowcontrol.apiserver.k8s.io", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
 const NET: (&str, &str) = ("networking.k8s.io", "v1");
@@ -267,6 +270,130 @@ pub const KINDS: &[Resource] = &[
     Resource {
         columns: table::ROLE_BINDINGS,
         ..cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[]))
+    },
+    Resource {
+        fields: &["spec.signerName"],
+        columns: table::SIGNING_REQUESTS,
+        ..cluster(with_status(row(
+            ("certificates.k8s.io", "v1"),
+            "CertificateSigningRequest",
+            "certificatesigningrequests",
+            "certificatesigningrequest",
+            &["csr"],
+        )))
+    },
+    Resource {
+        columns: table::IP_ADDRESSES,
+        ..cluster(row(NET, "IPAddress", "ipaddresses", "ipaddress", &["ip"]))
+    },
+    Resource {
+        columns: table::SERVICE_CIDRS,
+        ..cluster(with_status(row(NET, "ServiceCIDR", "servicecidrs", "servicecidr", &[])))
+    },
+    Resource {
+        columns: table::ATTRIBUTES_CLASSES,
+        ..cluster(row(
+            STORAGE,
+            "VolumeAttributesClass",
+            "volumeattributesclasses",
+            "volumeattributesclass",
+            &["vac"],
+        ))
+    },
+    Resource {
+        columns: table::WEBHOOK_CONFIGURATIONS,
+        ..cluster(row(
+            ADMISSION,
+            "MutatingWebhookConfiguration",
+            "mutatingwebhookconfigurations",
+            "mutatingwebhookconfiguration",
+            &[],
+        ))
+    },
+    Resource {
+        columns: table::WEBHOOK_CONFIGURATIONS,
+        ..cluster(row(
+            ADMISSION,
+            "ValidatingWebhookConfiguration",
+            "validatingwebhookconfigurations",
+            "validatingwebhookconfiguration",
+            &[],
+        ))
+    },
+    Resource {
+        columns: table::VALIDATING_POLICIES,
+        ..cluster(with_status(row(
+            ADMISSION,
+            "ValidatingAdmissionPolicy",
+            "validatingadmissionpolicies",
+            "validatingadmissionpolicy",
+            &[],
+        )))
+    },
+    Resource {
+        columns: table::BINDINGS_OF_POLICIES,
+        ..cluster(row(
+            ADMISSION,
+            "ValidatingAdmissionPolicyBinding",
+            "validatingadmissionpolicybindings",
+            "validatingadmissionpolicybinding",
+            &[],
+        ))
+    },
+    Resource {
+        columns: table::MUTATING_POLICIES,
+        ..cluster(row(
+            ADMISSION,
+            "MutatingAdmissionPolicy",
+            "mutatingadmissionpolicies",
+            "mutatingadmissionpolicy",
+            &[],
+        ))
+    },
+    Resource {
+        columns: table::BINDINGS_OF_POLICIES,
+        ..cluster(row(
+            ADMISSION,
+            "MutatingAdmissionPolicyBinding",
+            "mutatingadmissionpolicybindings",
+            "mutatingadmissionpolicybinding",
+            &[],
+        ))
+    },
+    Resource {
+        columns: table::API_SERVICES,
+        ..cluster(with_status(row(
+            ("apiregistration.k8s.io", "v1"),
+            "APIService",
+            "apiservices",
+            "apiservice",
+            &[],
+        )))
+    },
+    Resource {
+        columns: table::FLOW_SCHEMAS,
+        ..cluster(with_status(row(FLOW, "FlowSchema", "flowschemas", "flowschema", &[])))
+    },
+    Resource {
+        columns: table::PRIORITY_LEVELS,
+        ..cluster(with_status(row(
+            FLOW,
+            "PriorityLevelConfiguration",
+            "prioritylevelconfigurations",
+            "prioritylevelconfiguration",
+            &[],
+        )))
+    },
+    cluster(row(DEVICES, "DeviceClass", "deviceclasses", "deviceclass", &[])),
+    Resource {
+        columns: table::RESOURCE_CLAIMS,
+        ..with_status(row(DEVICES, "ResourceClaim", "resourceclaims", "resourceclaim", &[]))
+    },
+    row(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate", &[]),
+    Resource {
+        fields: &["spec.driver", "spec.nodeName"],
+        columns: table::RESOURCE_SLICES,
+        ..cluster(row(DEVICES, "ResourceSlice", "resourceslices", "resourceslice", &[]))
     },
 ];
 
