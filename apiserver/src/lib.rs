@@ -5,8 +5,10 @@
 //! classic endpoints) is an ordinary route in front of [`Api::router`]. What must outlive the process goes into a
 //! [`storage::Store`].
 
+pub mod admission;
 mod api;
 pub mod auth;
+pub mod catalog;
 pub mod discovery;
 pub mod identity;
 pub mod kinds;
@@ -26,6 +28,7 @@ pub mod watch;
 pub mod write;
 
 pub use api::{Api, Version};
+pub use catalog::Catalog;
 pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;

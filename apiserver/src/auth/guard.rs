@@ -10,7 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::{Method, Request, header};
 use jiff::Timestamp;
 
-use super::{Attributes, Auth, Caller, On, impersonation, openid, reviews};
+use super::{Attributes, Auth, On, impersonation, openid, reviews};
 use crate::identity::Identity;
 use crate::status::Status;
 
@@ -68,8 +68,6 @@ async fn pass(State(auth): State<Arc<Auth>>, mut request: Request<Body>, next: N
             Err(refused) => return refused.into_response(),
         },
     }
-    let extensions = request.extensions_mut();
-    extensions.insert(Caller { who: who.clone(), auth });
-    extensions.insert(who);
+    request.extensions_mut().insert(who);
     next.run(request).await
 }

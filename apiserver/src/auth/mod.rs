@@ -4,7 +4,7 @@
 //! objects in the store: roles, bindings, service accounts, Secrets.
 
 pub mod attributes;
-mod caller;
+mod grants;
 mod guard;
 mod impersonation;
 mod openid;
@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 
 pub use attributes::{Attributes, On, ResourceAttributes};
-pub(crate) use caller::Caller;
+pub use grants::Grants;
 pub use rbac::{Authorizer, Decision};
 pub use tokens::jwt::Signer;
 

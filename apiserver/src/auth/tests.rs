@@ -23,7 +23,7 @@ impl Bed {
     fn new() -> Self {
         let store = Memory::new(1);
         for (kind, object) in stock::objects() {
-            store.put(&kind.qualified(), &Draft::new(&object, &[]));
+            store.put(&kind.qualified(), &Draft::new(&object, &[].into()));
         }
         let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
         let issuer = Issuer { name: ISSUER.to_owned(), server: "https://10.0.0.1:6443".to_owned() };
@@ -34,7 +34,7 @@ impl Bed {
     }
 
     fn put(&self, resource: &str, object: Value) {
-        self.store.put(resource, &Draft::new(object.as_object().unwrap(), &[]));
+        self.store.put(resource, &Draft::new(object.as_object().unwrap(), &[].into()));
     }
 
     /// Gives a user a rule, as `verb resource`.

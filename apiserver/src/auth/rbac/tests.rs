@@ -8,7 +8,7 @@ use crate::auth::attributes::ResourceAttributes;
 use crate::store::Draft;
 
 fn put(store: &Memory, kind: Kind, object: Value) {
-    store.put(&kind.qualified(), &Draft::new(object.as_object().unwrap(), &[]));
+    store.put(&kind.qualified(), &Draft::new(object.as_object().unwrap(), &[].into()));
 }
 
 fn role(name: &str, verb: &str) -> Value {
