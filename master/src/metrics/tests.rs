@@ -66,8 +66,12 @@ async fn what_was_answered_and_stored_is_told() {
     store.commit(Transaction::create("/registry/secrets/a/b", "{}".into())).await.unwrap();
     store.get("/registry/secrets/a/b").await.unwrap();
     let objects = Objects::open(store, KINDS).await.unwrap();
-    let api = Router::new()
-        .route("/api/v1/pods", axum::routing::get(|| async { Body::new(String::from("{}\n{}\n")) }));
+    let api = Router::new().route(
+        "/api/v1/pods",
+        axum::routing::get(|| async {
+            ([("content-type", "application/json")], Body::new(String::from("{}\n{}\n")))
+        }),
+    );
     let layered =
         api.merge(router(&metrics, &objects)).layer(middleware::from_fn_with_state(metrics.clone(), observe));
     let ask = async |path: &str| {
