@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::kinds::KINDS;
+use apiserver::admission::{Admission, Namespaces};
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
-use apiserver::{Api, write};
+use apiserver::{Api, Catalog, write};
 use serde_json::{Map, Value, json};
 
 use crate::server::VERSION;
@@ -18,13 +18,14 @@ const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-no
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub async fn open(store: Arc<dyn Store>) -> anyhow::Result<(Arc<Api>, Arc<Registry>)> {
-    let registry = Registry::open(store, KINDS).await.context("cannot read the store")?;
+pub async fn open(store: Arc<dyn Store>, catalog: Catalog) -> anyhow::Result<(Arc<Api>, Arc<Registry>)> {
+    let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    Ok((Api::writable(registry.clone(), VERSION), registry))
+    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    Ok((Api::writable(registry.clone(), admission, VERSION), registry))
 }
 
 fn namespace(name: &str) -> Map<String, Value> {

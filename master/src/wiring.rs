@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use apiserver::storage::Store;
 use apiserver::tls::{self, Keys};
+use apiserver::{Catalog, kinds};
 use axum::middleware;
 use jiff::Timestamp;
 use rustls::ServerConfig;
@@ -56,7 +57,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 
     let (stop, stopped) = watch::channel(false);
     let stopping = stopped.clone();
-    let metrics = Metrics::new(server::VERSION.git_version);
+    let catalog = Catalog::new(kinds::all());
+    let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
     let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
     let looked_at = store.clone();
     let checks =
@@ -65,7 +67,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
             })
             .ready_when("etcd", move || answers(looked_at.clone()));
-    let (api, objects) = api::open(store.clone()).await?;
+    let (api, objects) = api::open(store.clone(), catalog).await?;
     let api = metrics::router(&metrics, &objects).fallback_service(api.router());
     let router = server::router(api, &Arc::new(checks));
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));

@@ -15,7 +15,10 @@ use super::{Answered, Counted, InFlight, Metrics, labels, lines};
 /// Counts a request and its answer; to be put around everything that is served.
 pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let (what, dry_run) = labels::of(request.method(), request.uri(), content_type.unwrap_or_default());
+    let (what, dry_run) = {
+        let rows = metrics.catalog.rows();
+        labels::of(request.method(), request.uri(), content_type.unwrap_or_default(), &rows)
+    };
     let answered = |code: StatusCode| {
         let answered = Answered { code: code.as_u16(), dry_run, what: what.clone() };
         metrics.requests.get_or_create(&answered).inc();
