@@ -6,7 +6,6 @@ use anyhow::Context as _;
 use apiserver::admission::{Admission, Namespaces};
 use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, Grants, Issuer, Signer};
-use apiserver::kinds;
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
 use apiserver::{Api, Catalog, write};
@@ -34,9 +33,13 @@ pub struct Served {
 ///
 /// # Errors
 /// When the store cannot be read or written.
-pub async fn open(store: Arc<dyn Store>, key: &[u8], issuer: Issuer) -> anyhow::Result<Served> {
-    let registry =
-        Registry::open(store, Catalog::new(kinds::all())).await.context("cannot read the store")?;
+pub async fn open(
+    store: Arc<dyn Store>,
+    catalog: Catalog,
+    key: &[u8],
+    issuer: Issuer,
+) -> anyhow::Result<Served> {
+    let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
@@ -44,7 +47,7 @@ pub async fn open(store: Arc<dyn Store>, key: &[u8], issuer: Issuer) -> anyhow::
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
-    let admission: Vec<Arc<dyn Admission>> = 
+    let admission: Vec<Arc<dyn Admission>> =
         vec![Namespaces::new(registry.clone()), Grants::new(auth.clone())];
     let api = Api::writable(registry.clone(), admission, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);

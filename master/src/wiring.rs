@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use apiserver::auth::Issuer;
 use apiserver::storage::Store;
 use apiserver::tls::{self, Keys};
+use apiserver::{Catalog, kinds};
 use axum::middleware;
 use jiff::Timestamp;
 use rustls::ServerConfig;
@@ -61,7 +62,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
         server: format!("https://{advertised}"),
     };
-    let metrics = Metrics::new(server::VERSION.git_version);
+    let catalog = Catalog::new(kinds::all());
+    let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
     let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
     let looked_at = store.clone();
     let checks =
@@ -70,7 +72,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
             })
             .ready_when("etcd", move || answers(looked_at.clone()));
-    let served = api::open(store.clone(), &pki.service_account_key()?, issuer).await?;
+    let served = api::open(store.clone(), catalog, &pki.service_account_key()?, issuer).await?;
     let api = metrics::router(&metrics, &served.objects).fallback_service(served.api);
     let router = server::router(api, &Arc::new(checks), &served.auth);
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));

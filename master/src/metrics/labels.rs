@@ -1,7 +1,8 @@
 //! What a request asks for, in a bounded number of labels: what nobody serves has none, however it is called.
 
-use apiserver::kinds::KINDS;
+use apiserver::catalog::Rows;
 use apiserver::request::{Objects, Target};
+use apiserver::resource::Text;
 use http::{Method, Uri};
 use prometheus_client::encoding::EncodeLabelSet;
 
@@ -29,9 +30,9 @@ const CONNECTIONS: [&str; 4] = ["attach", "exec", "portforward", "proxy"];
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct What {
     pub(super) verb: &'static str,
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) resource: &'static str,
+    pub(super) group: Text,
+    pub(super) version: Text,
+    pub(super) resource: Text,
     pub(super) subresource: &'static str,
     pub(super) scope: &'static str,
     pub(super) component: &'static str,
@@ -40,9 +41,9 @@ pub(super) struct What {
 /// Events of what.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Resource {
-    pub(super) group: &'static str,
-    pub(super) version: &'static str,
-    pub(super) resource: &'static str,
+    pub(super) group: Text,
+    pub(super) version: Text,
+    pub(super) resource: Text,
 }
 
 impl What {
@@ -58,12 +59,13 @@ impl What {
 
     /// What it is about.
     pub(super) fn resource(&self) -> Resource {
-        Resource { group: self.group, version: self.version, resource: self.resource }
+        let (group, version) = (self.group.clone(), self.version.clone());
+        Resource { group, version, resource: self.resource.clone() }
     }
 }
 
 /// What a request asks for, and whether it is only a try (`dryRun`).
-pub(super) fn of(method: &Method, uri: &Uri, content_type: &str) -> (What, &'static str) {
+pub(super) fn of(method: &Method, uri: &Uri, content_type: &str, rows: &Rows) -> (What, &'static str) {
     let query = uri.query().unwrap_or_default();
     let has = |name: &str, values: &[&str]| {
         query.split('&').any(|pair| {
@@ -73,18 +75,16 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str) -> (What, &'sta
     };
     let nothing = What {
         verb: plain_verb(method),
-        group: "",
-        version: "",
-        resource: "",
+        group: "".into(),
+        version: "".into(),
+        resource: "".into(),
         subresource: "",
         scope: "",
         component: "apiserver",
     };
     let dry_run = if has("dryRun", &["All"]) { "All" } else { "" };
     let Some(Target::Objects(objects)) = Target::parse(uri.path()) else { return (nothing, dry_run) };
-    let Some(kind) = KINDS.iter().find(|kind| {
-        kind.plural == objects.plural && kind.group == objects.group && kind.version == objects.version
-    }) else {
+    let Some(row) = rows.find(&objects.group, &objects.version, &objects.plural) else {
         return (nothing, dry_run);
     };
     let subresource = objects.subresource.as_deref().unwrap_or_default();
@@ -92,9 +92,9 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str) -> (What, &'sta
     let is_watch = has("watch", &["true", "1", "t", "T", "True", "TRUE", ""]);
     let what = What {
         verb: verb(method, &objects, subresource, is_watch, content_type),
-        group: kind.group,
-        version: kind.version,
-        resource: kind.plural,
+        group: row.group.clone(),
+        version: row.version.clone(),
+        resource: row.plural.clone(),
         subresource,
         scope: scope(&objects),
         ..nothing
@@ -102,12 +102,14 @@ pub(super) fn of(method: &Method, uri: &Uri, content_type: &str) -> (What, &'sta
     (what, dry_run)
 }
 
-/// Group and resource of a key in the store.
-pub(super) fn of_key(key: &str) -> (&'static str, &'static str) {
-    let qualified = key.trim_start_matches("/registry/").split('/').next().unwrap_or_default();
-    let (plural, group) = qualified.split_once('.').unwrap_or((qualified, ""));
-    let kind = KINDS.iter().find(|kind| kind.plural == plural && kind.group == group);
-    kind.map_or(("", ""), |kind| (kind.group, kind.plural))
+/// Group and resource of a key in the store; nothing of what is not served.
+pub(super) fn of_key(key: &str, rows: &Rows) -> (String, String) {
+    let stored = key.trim_start_matches("/registry/").split('/').next().unwrap_or_default();
+    if !rows.holds(stored) {
+        return (String::new(), String::new());
+    }
+    let (plural, group) = stored.split_once('.').unwrap_or((stored, ""));
+    (group.to_owned(), plural.to_owned())
 }
 
 fn verb(

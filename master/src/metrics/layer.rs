@@ -15,7 +15,10 @@ use super::{Answered, Counted, InFlight, Metrics, labels, lines};
 /// Counts a request and its answer; to be put around everything that is served.
 pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let (what, dry_run) = labels::of(request.method(), request.uri(), content_type.unwrap_or_default());
+    let (what, dry_run) = {
+        let rows = metrics.catalog.rows();
+        labels::of(request.method(), request.uri(), content_type.unwrap_or_default(), &rows)
+    };
     let answered = |code: StatusCode| {
         let answered = Answered { code: code.as_u16(), dry_run, what: what.clone() };
         metrics.requests.get_or_create(&answered).inc();
@@ -24,7 +27,7 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
         let going_on = Counted::begin(metrics.long_running.get_or_create_owned(&what));
         let response = next.run(request).await;
         answered(response.status());
-        if response.status() != StatusCode::OK || what.verb != "WATCH" {
+        if response.status() != StatusCode::OK || what.verb != "WATCH" || !has_lines(&response) {
             return response.map(|body| kept(body, going_on));
         }
         let events = metrics.watch_events.get_or_create_owned(&what.resource());
@@ -46,6 +49,14 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
     metrics.durations.get_or_create(&what).observe(begun.elapsed().as_secs_f64());
     answered(response.status());
     response
+}
+
+/// Whether an event is a line; in other encodings they are not told apart from here.
+fn has_lines(response: &Response) -> bool {
+    response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
 }
 
 /// A body that keeps something for as long as it is sent.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use apiserver::Catalog;
 use apiserver::registry::Registry as Objects;
 use apiserver::store::Scope;
 use axum::Router;
@@ -46,6 +47,8 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// What there may be labels of.
+    catalog: Catalog,
     requests: Family<Answered, Counter>,
     durations: Histograms<What>,
     in_flight: Family<InFlight, Gauge>,
@@ -77,8 +80,8 @@ struct Stored {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Operation {
     operation: &'static str,
-    group: &'static str,
-    resource: &'static str,
+    group: String,
+    resource: String,
 }
 
 fn seconds() -> Histogram {
@@ -87,9 +90,10 @@ fn seconds() -> Histogram {
 
 impl Metrics {
     /// Nothing counted yet.
-    pub fn new(git_version: &'static str) -> Arc<Self> {
+    pub fn new(git_version: &'static str, catalog: Catalog) -> Arc<Self> {
         let mut metrics = Self {
             registry: Registry::default(),
+            catalog,
             requests: Family::default(),
             durations: Family::new_with_constructor(seconds),
             in_flight: Family::default(),
@@ -150,17 +154,18 @@ impl Metrics {
 
     /// The store answered.
     fn stored(&self, operation: &'static str, key: &str, took: Duration) {
-        let (group, resource) = labels::of_key(key);
+        let (group, resource) = labels::of_key(key, &self.catalog.rows());
         self.storage.get_or_create(&Operation { operation, group, resource }).observe(took.as_secs_f64());
     }
 
     /// Everything, as OpenMetrics text.
     fn text(&self, objects: &Objects) -> String {
-        for resource in objects.resources() {
-            let resource = resource.qualified().to_string();
-            let count = objects.cache().count(&resource, &Scope::All);
+        // What is not served any more is not counted either.
+        self.objects.clear();
+        for row in self.catalog.rows().all() {
+            let count = objects.cache().count(row.stored(), &Scope::All);
             let count = i64::try_from(count).unwrap_or(i64::MAX);
-            self.objects.get_or_create(&Stored { resource }).set(count);
+            self.objects.get_or_create(&Stored { resource: row.stored().to_owned() }).set(count);
         }
         self.process.look();
         let mut text = String::new();

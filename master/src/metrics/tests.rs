@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use apiserver::kinds::KINDS;
 use apiserver::registry::Registry as Objects;
 use apiserver::storage::{Memory, Store as _, Transaction};
+use apiserver::{Catalog, kinds};
 use axum::body::Body;
 use axum::{Router, middleware};
 use http::{Method, Request};
@@ -17,6 +17,7 @@ use super::{Measured, Metrics, labels, lines, observe, router};
 
 #[test]
 fn a_request_is_called_as_a_stock_server_calls_it() {
+    let rows = Catalog::new(kinds::all()).rows();
     for (method, uri, content_type, expected) in [
         ("GET", "/api/v1/pods", "", "LIST  v1 pods  cluster"),
         ("GET", "/api/v1/namespaces/a/pods?limit=500", "", "LIST  v1 pods  namespace"),
@@ -36,12 +37,12 @@ fn a_request_is_called_as_a_stock_server_calls_it() {
         ("BREW", "/api/v1/pods", "", "OTHER  v1 pods  cluster"),
     ] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let (what, _) = labels::of(&method, &uri.parse().unwrap(), content_type);
+        let (what, _) = labels::of(&method, &uri.parse().unwrap(), content_type, &rows);
         let told =
-            [what.verb, what.group, what.version, what.resource, what.subresource, what.scope].join(" ");
+            [what.verb, &what.group, &what.version, &what.resource, what.subresource, what.scope].join(" ");
         assert_eq!(told, expected, "{method} {uri}");
     }
-    let (_, dry_run) = labels::of(&Method::POST, &"/api/v1/nodes?dryRun=All".parse().unwrap(), "");
+    let (_, dry_run) = labels::of(&Method::POST, &"/api/v1/nodes?dryRun=All".parse().unwrap(), "", &rows);
     assert_eq!(dry_run, "All");
 }
 
@@ -61,13 +62,18 @@ proptest! {
 
 #[tokio::test]
 async fn what_was_answered_and_stored_is_told() {
-    let metrics = Metrics::new("v1.36.0");
+    let catalog = Catalog::new(kinds::all());
+    let metrics = Metrics::new("v1.36.0", catalog.clone());
     let store = Arc::new(Measured::new(Arc::new(Memory::default()), metrics.clone()));
     store.commit(Transaction::create("/registry/secrets/a/b", "{}".into())).await.unwrap();
     store.get("/registry/secrets/a/b").await.unwrap();
-    let objects = Objects::open(store, KINDS).await.unwrap();
-    let api = Router::new()
-        .route("/api/v1/pods", axum::routing::get(|| async { Body::new(String::from("{}\n{}\n")) }));
+    let objects = Objects::open(store, catalog).await.unwrap();
+    let api = Router::new().route(
+        "/api/v1/pods",
+        axum::routing::get(|| async {
+            ([("content-type", "application/json")], Body::new(String::from("{}\n{}\n")))
+        }),
+    );
     let layered =
         api.merge(router(&metrics, &objects)).layer(middleware::from_fn_with_state(metrics.clone(), observe));
     let ask = async |path: &str| {

@@ -183,3 +183,6 @@ fn plain(code: StatusCode, text: String) -> Response {
         [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
     (code, headers, text).into_response()
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,6 +22,7 @@ pub(super) async fn follow(
     from: Revision,
 ) -> Result<Batches, Error> {
     // All keys, not ours alone: the revisions that others make count for everyone who waits for one.
+    // The one key before all of them is written once, at a revision that nobody follows from.
     let (key, range_end) = bounds("", None);
     // From the revision that was seen last: etcd begins at the one its log was cut off after, but has lost what that one
     // took out. A log cut off later than it is told of, and what is known already is left out.

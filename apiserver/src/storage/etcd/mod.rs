@@ -12,6 +12,7 @@ mod compaction;
 mod endpoint;
 mod failure;
 mod follow;
+mod format;
 mod grpc;
 mod messages;
 mod shared;
@@ -75,7 +76,8 @@ impl Etcd {
     /// Opens the store in the etcd of those members, once it answers.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when the certificates cannot be used, [`Error::Unreachable`] when no member answers.
+    /// [`Error::Invalid`] when the certificates cannot be used or another program's objects lie there, [`Error::Newer`], and
+    /// [`Error::Unreachable`] when no member answers.
     pub async fn open(
         members: Vec<Endpoint>,
         certificates: &Certificates,
@@ -89,6 +91,7 @@ impl Etcd {
         let channel = Channel::new(members, tls.map_err(Error::Invalid)?);
         let shared = Arc::new(Shared::new(channel.name(), limits));
         let inner = Arc::new(Inner { channel, shared });
+        format::claim(&inner).await?;
         inner.revision().await?;
         let compaction = tokio::spawn(compaction::run(Arc::downgrade(&inner))).abort_handle();
         Ok(Self { inner, closing: watch::Sender::new(()), compaction })

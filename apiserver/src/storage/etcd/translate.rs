@@ -38,8 +38,8 @@ pub(super) fn bounds(prefix: &str, after: Option<&str>) -> (Bytes, Bytes) {
             next.put_u8(0);
             next.freeze()
         }
-        // An empty key is none to etcd; this is the least there can be.
-        _ if prefix.is_empty() => Bytes::from_static(&[0]),
+        // An empty key is none to etcd; before this one lies only what `format` has written.
+        _ if prefix.is_empty() => Bytes::from_static(&[1]),
         _ => Bytes::copy_from_slice(prefix.as_bytes()),
     };
     (from, end(prefix))

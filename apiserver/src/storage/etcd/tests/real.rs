@@ -25,6 +25,29 @@ async fn etcd_keeps_the_contract() {
 }
 
 #[tokio::test]
+async fn an_etcd_of_another_program_is_left_as_it_is() {
+    let server = Server::start();
+    let open = || server.open(Limits::default());
+    let store = open().await.unwrap();
+    put(&store, "/registry/pods/a/b", "x").await;
+    assert!(open().await.is_ok(), "it knows its own");
+    let write = async |value: &'static str| {
+        let format =
+            Transaction::put("\0coracle/format", Expected::Any, Bytes::from_static(value.as_bytes()));
+        committed(store.commit(format).await)
+    };
+    write("2").await;
+    assert!(matches!(open().await.unwrap_err(), Error::Newer { found: 2, known: 1, .. }));
+    write("paper").await;
+    assert!(matches!(open().await.unwrap_err(), Error::Damaged { .. }));
+    // What a stock server would have left.
+    let removed = committed(store.commit(Transaction::delete("\0coracle/format", Expected::Any)).await);
+    let error = open().await.unwrap_err();
+    assert!(error.to_string().contains("another program wrote"), "{error}");
+    assert_eq!(store.revision().await.unwrap(), removed, "nothing was changed");
+}
+
+#[tokio::test]
 async fn many_entries_are_read_page_by_page() {
     let server = Server::start();
     let store = server.open(Limits::default()).await.unwrap();

@@ -109,7 +109,7 @@ fn ranges_end_behind_their_prefix() {
         ("/a/", None, "/a/", "/a0"),
         ("/a/", Some("/a/x"), "/a/x\0", "/a0"),
         ("/a/", Some("/"), "/a/", "/a0"),
-        ("", None, "\0", "\0"),
+        ("", None, "\u{1}", "\0"),
         ("", Some("a"), "a\0", "\0"),
     ] {
         let (found, until) = bounds(prefix, after);
