@@ -7,7 +7,7 @@ use crate::strategy::causes::Causes;
 use crate::strategy::fill::{at, each, fill, set, text};
 use crate::strategy::place::Place;
 use crate::strategy::rules::{NONE, Rules};
-use crate::strategy::{Json, Part, metadata};
+use crate::strategy::{Cause, Json, Part, metadata};
 
 pub(in crate::strategy) static RULES: Rules = Rules { default, prepare, check, update, warn, ..NONE };
 
@@ -189,10 +189,7 @@ fn ports(spec: &Place<'_, '_>, is_headless: bool, causes: &mut Causes) {
         }
         let number = port.at("port").number();
         if !is_headless && !seen.insert((protocol, number)) {
-            causes.push(crate::strategy::Cause::duplicate(
-                port.path(),
-                format!("{}/{protocol}", number.unwrap_or(0)),
-            ));
+            causes.push(Cause::duplicate(port.path(), format!("{}/{protocol}", number.unwrap_or(0))));
         }
     }
     causes.unique(&list, "name");
@@ -248,14 +245,15 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     if is_name(new) || is_name(old) {
         return;
     }
-    let was = old.at("spec.clusterIP");
-    if !was.is_empty() {
-        for field in ["spec.clusterIP", "spec.clusterIPs"] {
-            let grows = field.ends_with('s') && new.at(field).len() != old.at(field).len();
-            if !grows {
-                causes.unchanged(&new.at(field), &old.at(field));
-            }
+    let (list, was) = (new.at("spec.clusterIPs"), old.at("spec.clusterIPs"));
+    for (position, (address, was)) in list.items().zip(was.items()).enumerate() {
+        if address.value() != was.value() {
+            let field = format!("spec.clusterIPs[{position}]");
+            causes.push(Cause::invalid(field, list.value(), "may not change once set"));
         }
+    }
+    if list.is_empty() && !was.is_empty() {
+        causes.push(Cause::invalid("spec.clusterIPs[0]", list.value(), "primary clusterIP can not be unset"));
     }
     if let (Some(family), Some(was)) =
         (new.at("spec.ipFamilies").items().next(), old.at("spec.ipFamilies").items().next())

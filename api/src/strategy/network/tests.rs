@@ -111,8 +111,8 @@ fn what_was_given_out_stays() {
             it["spec"]["clusterIP"] = "10.0.0.6".into();
             it["spec"]["clusterIPs"] = json!(["10.0.0.6"]);
         },
-        "spec.clusterIP",
-        "field is immutable",
+        "spec.clusterIPs[0]",
+        "may not change once set",
     );
     let back = Case::update(&before, &Part::Main, |it| it["spec"]["type"] = "ClusterIP".into());
     assert_eq!(back.said(&Part::Main), [] as [&str; 0]);
