@@ -26,6 +26,10 @@ pub enum Why {
     Required,
     /// It is there twice.
     Duplicate,
+    /// It is a name that must be a DNS label.
+    DnsLabel,
+    /// It is a name that must be a DNS subdomain.
+    DnsSubdomain,
     /// It is none of these.
     NoneOf(Vec<String>),
 }

@@ -120,16 +120,14 @@ fn check(request: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-/// True for one PEM block of the right name; what is in it is for the signer to judge.
+/// True for a PEM block of the right name; what is in it is for the signer to judge.
 fn is_request(text: &str) -> bool {
     let Ok(bytes) = STANDARD.decode(text) else { return false };
     let Ok(text) = String::from_utf8(bytes) else { return false };
-    ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"].iter().any(|name| {
-        let inside = text.trim().strip_prefix(&format!("-----BEGIN {name}-----"));
-        let inside = inside.and_then(|rest| rest.strip_suffix(&format!("-----END {name}-----")));
-        inside.is_some_and(|body| {
-            STANDARD.decode(body.split_whitespace().collect::<String>()).is_ok_and(|der| !der.is_empty())
-        })
+    let inside = text.split_once("-----BEGIN CERTIFICATE REQUEST-----");
+    let inside = inside.and_then(|(_, rest)| rest.split_once("-----END CERTIFICATE REQUEST-----"));
+    inside.is_some_and(|(body, _)| {
+        STANDARD.decode(body.split_whitespace().collect::<String>()).is_ok_and(|der| !der.is_empty())
     })
 }
 

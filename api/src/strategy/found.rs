@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::causes::shown_value;
+use super::causes::{LABEL, SUBDOMAIN, shown_value};
 use super::{Cause, Json, Reason};
 use crate::fault::{Fault, Why};
 use crate::path::OwnedStep;
@@ -18,6 +18,8 @@ pub(super) fn cause(fault: &Fault, object: &Json) -> Cause {
         value => shown_value(value.unwrap_or(&Value::Null)),
     };
     match &fault.why {
+        Why::DnsLabel => Cause::invalid(field, shown, LABEL),
+        Why::DnsSubdomain => Cause::invalid(field, shown, SUBDOMAIN),
         Why::Required => Cause::required(field, &fault.remedy),
         Why::Duplicate => Cause::duplicate(field, shown),
         Why::NoneOf(known) => {

@@ -41,7 +41,10 @@ fn name(group: &str, kind: &str, name: &Place<'_, '_>, causes: &mut Causes) {
     match (group, kind) {
         ("", "Namespace") | ("apps", "StatefulSet") => causes.label(name),
         ("", "Service") => causes.text(name, is_dns_1035, DNS_1035),
-        ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => causes.path_segment(name),
+        // These were never host names: colons and capitals are common in them.
+        ("rbac.authorization.k8s.io" | "apiregistration.k8s.io" | "flowcontrol.apiserver.k8s.io", _)
+        | ("certificates.k8s.io", "CertificateSigningRequest")
+        | (_, "Event") => causes.path_segment(name),
         ("batch", "CronJob") if name.text().len() > CRON_JOB_NAME_MAX => {
             causes.invalid(name, "must be no more than 52 characters");
         }

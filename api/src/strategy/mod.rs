@@ -21,6 +21,7 @@ mod network;
 mod node;
 mod place;
 mod pod;
+mod policies;
 mod rbac;
 mod rules;
 mod selectors;
@@ -122,6 +123,10 @@ pub fn of(group: &str, kind: &str) -> &'static dyn Strategy {
         ("networking.k8s.io", "ServiceCIDR") => &network::ranges::RANGE,
         ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration") => &webhooks::VALIDATING,
         ("admissionregistration.k8s.io", "MutatingWebhookConfiguration") => &webhooks::MUTATING,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy") => &policies::VALIDATING,
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding") => &policies::VALIDATING_BINDING,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicy") => &policies::MUTATING,
+        ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &policies::MUTATING_BINDING,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::SCHEMA,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::LEVEL,
         // Built in, with nothing to decide: what is stored is of the right types all the same.

@@ -78,7 +78,7 @@ fn check_webhook(webhook: &Place<'_, '_>, causes: &mut Causes) {
     client(&webhook.at("clientConfig"), causes);
 }
 
-fn check_rule(rule: &Place<'_, '_>, causes: &mut Causes) {
+pub(super) fn check_rule(rule: &Place<'_, '_>, causes: &mut Causes) {
     let operations = rule.at("operations");
     causes.required(&operations, "");
     for operation in operations.items() {

@@ -103,7 +103,7 @@ pub(super) fn dns_label(name: &str, path: &Path<'_>, faults: &mut Faults) {
             "`{}` is no name here: only lower case letters, digits and `-`, at most 63 of them",
             shown(name)
         );
-        faults.add(path, what, rename(name, LABEL_MAX, false));
+        faults.because(path, Why::DnsLabel, what, rename(name, LABEL_MAX, false));
     }
 }
 
@@ -114,7 +114,7 @@ pub(super) fn dns_subdomain(name: &str, path: &Path<'_>, faults: &mut Faults) {
             "`{}` is no name here: only lower case letters, digits, `-` and `.`, at most 253 of them",
             shown(name)
         );
-        faults.add(path, what, rename(name, SUBDOMAIN_MAX, true));
+        faults.because(path, Why::DnsSubdomain, what, rename(name, SUBDOMAIN_MAX, true));
     }
 }
 

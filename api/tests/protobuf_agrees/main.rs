@@ -51,6 +51,9 @@ fn check(known: &Known, raw: &[u8], expected: &Value, seed: usize) {
         let mut fields = decoded.clone();
         fields.as_object_mut().unwrap().retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind"));
         assert_eq!(&fields, expected, "{}", what());
+        let mut fitted = decoded.as_object().unwrap().clone();
+        let faults = api::schema::fit(&mut fitted, known.api_version, known.kind);
+        assert_eq!(faults, [], "{}: what fits the types fits the table", what());
         let read = (known.through_k8s_openapi)(decoded.clone());
         let read = read.unwrap_or_else(|error| panic!("{}: {error}: {decoded:#}", what()));
         assert_holds(&read, &decoded, &what());

@@ -82,10 +82,11 @@ impl Write<'_> {
         let name = meta::text(&object, "name").to_owned();
         check_name(self.resource, &name)?;
         let (mut object, warnings) = self.complete(Operation::Create, &name, object, None).await?;
-        self.resource.strategy.prepare(&mut object, None, &self.part);
+        // What the kind decides by itself is nobody's: a client that applies later need not name it.
         if by == By::Update {
             object = self.owned(None, object);
         }
+        self.resource.strategy.prepare(&mut object, None, &self.part);
         let (object, warnings) = self.check(Operation::Create, &name, object, None, warnings).await?;
         if self.options.dry_run {
             return Ok(self.find(&name).is_none().then(|| Written::told(object, true, warnings)));
@@ -109,11 +110,11 @@ impl Write<'_> {
         let name = before.name();
         let object = meta::updated(self.resource, old, object, &self.part, self.pick)?;
         let (mut object, warnings) = self.complete(Operation::Update, name, object, Some(old)).await?;
-        self.resource.strategy.prepare(&mut object, Some(old), &self.part);
-        meta::count_generation(self.resource, old, &mut object);
         if by == By::Update {
             object = self.owned(Some(old), object);
         }
+        self.resource.strategy.prepare(&mut object, Some(old), &self.part);
+        meta::count_generation(self.resource, old, &mut object);
         let (object, warnings) = self.check(Operation::Update, name, object, Some(old), warnings).await?;
         if self.options.dry_run {
             return Ok(Some(Written::told(object, false, warnings)));
@@ -163,7 +164,9 @@ impl Write<'_> {
         old: Option<&Json>,
         mut warnings: Vec<String>,
     ) -> Result<(Json, Vec<String>), Status> {
-        let causes = self.resource.strategy.validate(&object, old, &self.part);
+        let (group, kind) = (&self.resource.group, &self.resource.kind);
+        let mut causes = api::strategy::metadata(&object, old, group, kind);
+        causes.extend(self.resource.strategy.validate(&object, old, &self.part));
         if !causes.is_empty() {
             return Err(Status::invalid(self.resource, name, &causes));
         }

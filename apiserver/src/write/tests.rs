@@ -178,9 +178,10 @@ async fn updates_are_made_on_the_revision_they_name() {
 #[tokio::test]
 async fn status_and_spec_are_written_apart() {
     let server = Server::new().await;
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Running"}});
+    let containers = json!([{"name": "c", "image": "1"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": containers}, "status": {"phase": "Running"}});
     let (_, made) = server.json("POST", PODS, pod).await;
-    assert!(made.get("status").is_none(), "{made}");
+    assert_eq!(made["status"]["phase"], "Pending", "{made}");
     assert_eq!(made["metadata"]["generation"], 1);
     let path = format!("{PODS}/p");
     let mut status = made.clone();
@@ -189,19 +190,22 @@ async fn status_and_spec_are_written_apart() {
     let (_, told) = server.json("PUT", &format!("{path}/status"), status).await;
     assert_eq!((&told["status"]["phase"], told["spec"].get("nodeName")), (&json!("Running"), None));
     assert_eq!(told["metadata"]["generation"], 1);
-    let (_, bound, _) = server
-        .ask("PATCH", &path, MERGE, json!({"spec": {"nodeName": "n"}, "status": null}).to_string())
-        .await;
-    assert_eq!((&bound["status"]["phase"], &bound["spec"]["nodeName"]), (&json!("Running"), &json!("n")));
-    assert_eq!(bound["metadata"]["generation"], 2);
+    let patch = json!({"spec": {"activeDeadlineSeconds": 5}, "status": null}).to_string();
+    let (_, bounded, _) = server.ask("PATCH", &path, MERGE, patch).await;
+    assert_eq!(
+        (&bounded["status"]["phase"], &bounded["spec"]["activeDeadlineSeconds"]),
+        (&json!("Running"), &json!(5))
+    );
+    assert_eq!(bounded["metadata"]["generation"], 2);
 }
 
 #[tokio::test]
 async fn every_kind_of_patch_is_taken() {
     let server = Server::new().await;
     let containers = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]);
-    let made = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"containers": containers}}}});
-    server.json("POST", DEPLOYMENTS, made).await;
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    server.json("POST", DEPLOYMENTS, json!({"metadata": {"name": "d"}, "spec": spec})).await;
     let path = format!("{DEPLOYMENTS}/d");
     let images = |object: &Value| {
         let all = object["spec"]["template"]["spec"]["containers"].as_array().unwrap().clone();
@@ -278,7 +282,9 @@ async fn deletions_wait_for_finalizers_and_grace() {
         "the last finalizer is gone, and so is the object"
     );
 
-    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": []}});
+    let containers = json!([{"name": "c", "image": "1"}]);
+    let spec = json!({"nodeName": "n", "terminationGracePeriodSeconds": 7, "containers": containers});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
     server.json("POST", PODS, pod).await;
     let (_, ending, _) = server.ask("DELETE", &format!("{PODS}/p"), JSON, "").await;
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 7);

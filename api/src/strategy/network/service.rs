@@ -1,15 +1,16 @@
 //! Services: one address, or one name, for many pods.
 
-use serde_json::Value;
+mod keep;
 
 use super::PROTOCOLS;
 use crate::strategy::causes::Causes;
-use crate::strategy::fill::{at, each, fill, set, text};
+use crate::strategy::fill::{each, fill, set, text};
 use crate::strategy::place::Place;
 use crate::strategy::rules::{NONE, Rules};
-use crate::strategy::{Json, Part, metadata};
+use crate::strategy::{Cause, Json, metadata};
 
-pub(in crate::strategy) static RULES: Rules = Rules { default, prepare, check, update, warn, ..NONE };
+pub(in crate::strategy) static RULES: Rules =
+    Rules { default, prepare: keep::prepare, check, update, warn, ..NONE };
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
 /// How long a client of `sessionAffinity: ClientIP` stays with its pod, in seconds.
@@ -42,78 +43,6 @@ fn default(service: &mut Json) {
     }
     if kind == "LoadBalancer" {
         fill(service, "spec.allocateLoadBalancerNodePorts", true);
-    }
-}
-
-/// Addresses and ports that were given out stay unless the client says otherwise; a type that has none loses them.
-fn prepare(service: &mut Json, before: Option<&Json>, part: &Part<'_>) {
-    if *part != Part::Main {
-        return;
-    }
-    match before {
-        None => fill(service, "status.loadBalancer", Value::Object(Json::new())),
-        Some(before) => keep(service, before),
-    }
-    if text(service, "spec.type") == "ExternalName" {
-        for field in ["spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"] {
-            if before.is_some() || at(service, field).is_none() {
-                set(service, field, None);
-            }
-        }
-        return;
-    }
-    // The first of the list and the single one are the same fact.
-    let (first, has_list) =
-        (text(service, "spec.clusterIP").to_owned(), at(service, "spec.clusterIPs").is_some());
-    if !first.is_empty() && !has_list {
-        set(service, "spec.clusterIPs", Some(Value::Array(vec![first.into()])));
-    }
-}
-
-fn keep(service: &mut Json, before: &Json) {
-    let (is_name, was_name) =
-        (text(service, "spec.type") == "ExternalName", text(before, "spec.type") == "ExternalName");
-    if is_name || was_name {
-        return;
-    }
-    let is_silent = text(service, "spec.clusterIP").is_empty();
-    if is_silent {
-        for field in ["spec.clusterIP", "spec.clusterIPs"] {
-            set(service, field, at(before, field).cloned());
-        }
-    }
-    for field in ["spec.ipFamilies", "spec.ipFamilyPolicy", "spec.healthCheckNodePort"] {
-        if at(service, field).is_none() {
-            set(service, field, at(before, field).cloned());
-        }
-    }
-    let needs_ports = |service: &Json| matches!(text(service, "spec.type"), "NodePort" | "LoadBalancer");
-    if needs_ports(service) && needs_ports(before) {
-        let old: Vec<Value> = at(before, "spec.ports").and_then(Value::as_array).cloned().unwrap_or_default();
-        for port in each(service, "spec.ports") {
-            let same = old.iter().find(|old| {
-                old.get("port") == port.get("port") && old.get("protocol") == port.get("protocol")
-            });
-            let number = same.and_then(|old| old.get("nodePort"));
-            if let (Some(number), None) = (number, port.get("nodePort")) {
-                port.insert("nodePort".to_owned(), number.clone());
-            }
-        }
-    } else if !needs_ports(service) && needs_ports(before) {
-        let taken: Vec<Value> =
-            at(before, "spec.ports").and_then(Value::as_array).cloned().unwrap_or_default();
-        for port in each(service, "spec.ports") {
-            if taken.iter().any(|old| old.get("nodePort") == port.get("nodePort")) {
-                port.remove("nodePort");
-            }
-        }
-        for field in
-            ["spec.externalTrafficPolicy", "spec.allocateLoadBalancerNodePorts", "spec.healthCheckNodePort"]
-        {
-            if at(service, field) == at(before, field) {
-                set(service, field, None);
-            }
-        }
     }
 }
 
@@ -189,10 +118,7 @@ fn ports(spec: &Place<'_, '_>, is_headless: bool, causes: &mut Causes) {
         }
         let number = port.at("port").number();
         if !is_headless && !seen.insert((protocol, number)) {
-            causes.push(crate::strategy::Cause::duplicate(
-                port.path(),
-                format!("{}/{protocol}", number.unwrap_or(0)),
-            ));
+            causes.push(Cause::duplicate(port.path(), format!("{}/{protocol}", number.unwrap_or(0))));
         }
     }
     causes.unique(&list, "name");
@@ -234,7 +160,8 @@ fn policies(spec: &Place<'_, '_>, causes: &mut Causes) {
     causes.any_of(&spec.at("trafficDistribution"), &["PreferClose", "PreferSameNode", "PreferSameZone"]);
     let health = spec.at("healthCheckNodePort");
     causes.within(&health, 1, 65535);
-    if !health.is_absent() && external.text() != "Local" {
+    let is_checked = spec.at("type").text() == "LoadBalancer" && external.text() == "Local";
+    if !health.is_absent() && !is_checked {
         causes.invalid(
             &health,
             "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
@@ -248,14 +175,15 @@ fn update(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     if is_name(new) || is_name(old) {
         return;
     }
-    let was = old.at("spec.clusterIP");
-    if !was.is_empty() {
-        for field in ["spec.clusterIP", "spec.clusterIPs"] {
-            let grows = field.ends_with('s') && new.at(field).len() != old.at(field).len();
-            if !grows {
-                causes.unchanged(&new.at(field), &old.at(field));
-            }
+    let (list, was) = (new.at("spec.clusterIPs"), old.at("spec.clusterIPs"));
+    for (position, (address, was)) in list.items().zip(was.items()).enumerate() {
+        if address.value() != was.value() {
+            let field = format!("spec.clusterIPs[{position}]");
+            causes.push(Cause::invalid(field, list.value(), "may not change once set"));
         }
+    }
+    if list.is_empty() && !was.is_empty() {
+        causes.push(Cause::invalid("spec.clusterIPs[0]", list.value(), "primary clusterIP can not be unset"));
     }
     if let (Some(family), Some(was)) =
         (new.at("spec.ipFamilies").items().next(), old.at("spec.ipFamilies").items().next())

@@ -46,7 +46,7 @@ fn a_wrong_pod_is_refused_in_the_words_clients_know() {
         (
             |pod| pod["spec"]["containers"][0]["name"] = "A b".into(),
             "spec.containers[0].name",
-            "Invalid value: \"A b\": ",
+            "Invalid value: \"A b\": a lowercase RFC 1123 label must",
         ),
         (
             |pod| pod["spec"]["containers"][0]["image"] = json!(null),
@@ -133,7 +133,7 @@ fn little_of_a_pod_may_be_changed() {
         ),
         (
             |pod| pod["spec"]["schedulingGates"] = json!([{"name": "a"}]),
-            "spec.schedulingGates[0]",
+            "spec.schedulingGates[0].name",
             "only deletion is allowed",
         ),
     ];

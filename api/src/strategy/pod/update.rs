@@ -102,7 +102,7 @@ fn gates(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
         let name = gate.at("name").text();
         if !old.items().any(|old| old.at("name").text() == name) {
             let why = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            causes.forbidden(&gate, &why);
+            causes.forbidden(&gate.at("name"), &why);
         }
     }
 }

@@ -31,6 +31,8 @@ fn each_kind_has_its_names() {
         ("networking.k8s.io", "IPAddress", "10.0.0.1", true),
         ("networking.k8s.io", "IPAddress", "10.0.0.01", false),
         ("example.com", "Thing", "a.b", true),
+        ("", "Event", "Web.17a", true),
+        ("certificates.k8s.io", "CertificateSigningRequest", "node:a", true),
     ] {
         let said = said(json!({"name": name}), None, group, kind);
         assert_eq!(said.is_empty(), is_right, "{kind} {name}: {said:?}");

@@ -1,0 +1,85 @@
+//! What kinds decide, as kubectl meets it: short manifests are filled in, wrong ones refused, lasting fields stay.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use tests::{Master, Output};
+
+const MANIFESTS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec: {containers: [{name: c, image: "web:1", resources: {limits: {cpu: 0.5, memory: 1024Mi}}}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "web:1"}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: web}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: "web:1"}]}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {selector: {a: b}, ports: [{port: 80}]}
+"#;
+
+const WRONG: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: wrong, labels: {a: "b c"}}
+spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c}]}}}
+"#;
+
+async fn kubectl(master: &Master, arguments: &[&str]) -> Output {
+    master.kubectl(&master.data_dir().join("admin.kubeconfig"), arguments).await
+}
+
+#[tokio::test]
+async fn kubectl_meets_the_rules_of_kinds() {
+    let master = Master::running().await;
+    let write = |name: &str, text: &str| {
+        let path = master.data_dir().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let (right, wrong) = (write("right.yaml", MANIFESTS), write("wrong.yaml", WRONG));
+    // Twice as an applier of old, twice as one of today: what was decided for the client is in nobody's way.
+    let apply = ["apply", "--validate=false", "-f", &right];
+    for more in [&[][..], &[], &["--server-side", "--force-conflicts"], &["--server-side"]] {
+        let applied = kubectl(&master, &[&apply[..], more].concat()).await;
+        assert_eq!(applied.code, 0, "{more:?}: {applied:?}\n{}", master.log());
+    }
+    for (object, path, expected) in [
+        ("pod/web", "{.status.phase} {.status.qosClass}", "Pending Guaranteed"),
+        ("pod/web", "{.spec.containers[0].resources.limits}", r#"{"cpu":"500m","memory":"1Gi"}"#),
+        ("deployment/web", "{.spec.replicas} {.spec.strategy.rollingUpdate.maxSurge}", "1 25%"),
+        ("deployment/web", "{.metadata.generation}", "1"),
+        ("job/web", "{.spec.backoffLimit} {.spec.template.metadata.labels.job-name}", "6 web"),
+        ("service/web", "{.spec.type} {.spec.ports[0].targetPort}", "ClusterIP 80"),
+    ] {
+        let shown = kubectl(&master, &["get", object, "-o", &format!("jsonpath={path}")]).await;
+        assert_eq!(shown.stdout, expected, "{object} {path}: {shown:?}");
+    }
+    let refused = kubectl(&master, &["apply", "--validate=false", "-f", &wrong]).await.stderr;
+    for words in [
+        "metadata.labels[a]: Invalid value: \"b c\": a valid label must be",
+        "`selector` does not match template `labels`",
+        "spec.template.spec.containers[0].image: Required value",
+    ] {
+        assert!(refused.contains(words), "{refused}");
+    }
+    for (object, patch, words) in [
+        ("pod/web", r#"{"spec":{"hostNetwork":true}}"#, "pod updates may not change fields other than"),
+        (
+            "job/web",
+            r#"{"spec":{"completions":5}}"#,
+            "spec.completions: Invalid value: 5: field is immutable",
+        ),
+    ] {
+        let refused = kubectl(&master, &["patch", object, "-p", patch]).await.stderr;
+        assert!(refused.contains(words), "{refused}");
+    }
+}
