@@ -264,7 +264,8 @@ async fn the_sandbox_image_comes_back_when_somebody_removed_it() {
     let test = |bench: Bench| async move {
         // Refused when a sandbox of another test uses it, which is fine here.
         let engine = tests::Engine::connect().await;
-        let _ = engine.docker().remove_image(&bench.sandbox_image, None, None).await;
+        let options = None::<bollard::query_parameters::RemoveImageOptions>;
+        let _ = engine.docker().remove_image(&bench.sandbox_image, options, None).await;
         let made = bench.runtime.create_sandbox(&bench.sandbox("image")).await.unwrap();
         assert!(start(&bench, &made.id).await.state.is_running());
     };
