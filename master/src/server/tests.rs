@@ -31,7 +31,7 @@ async fn ask(router: &Router, who: Option<Identity>, method: &str, path: &str) -
 fn auth() -> Arc<Auth> {
     let store = Memory::new(1);
     for (kind, object) in stock::objects() {
-        store.put(&kind.qualified(), &Draft::new(&object, &[]));
+        store.put(&kind.qualified(), &Draft::new(&object, &[].into()));
     }
     let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
     Auth::new(
