@@ -3,6 +3,7 @@
 use api::table;
 
 use crate::resource::{Replicas, Resource, Subresource};
+use crate::write;
 
 /// What may be done with a kind whose objects are questions: none of them is ever in the store.
 const CREATE: &[&str] = &["create"];
@@ -15,6 +16,7 @@ const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 const APPS: &str = "apps";
 const BATCH: &str = "batch";
+const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const NET: &str = "networking.k8s.io";
@@ -56,12 +58,16 @@ const EVENT_FIELDS: &[&str] = &[
 pub fn all() -> Vec<Resource> {
     vec![
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
-            .fields(&["status.phase"])
-            .columns(table::NAMESPACES),
+            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
+            .fields(&["status.phase"]).columns(table::NAMESPACES),
         v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
             .fields(&["spec.unschedulable"]).columns(table::NODES),
         v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
-            .fields(POD_FIELDS).columns(table::PODS),
+            .fields(POD_FIELDS).columns(table::PODS)
+            .part(Subresource::binding()).part(Subresource::eviction())
+            .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
+            .part(Subresource::fields("resize", write::resources)),
+        v1(CORE, "Binding", "bindings", "binding").verbs(&["create"]),
         v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
         v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())
@@ -97,6 +103,9 @@ pub fn all() -> Vec<Resource> {
         v1(BATCH, "Job", "jobs", "job").in_all().with_status().columns(table::JOBS),
         v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status()
             .columns(table::CRON_JOBS),
+        v1(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests", "certificatesigningrequest")
+            .short(&["csr"]).cluster().fields(&["spec.signerName"]).with_status()
+            .part(Subresource::fields("approval", write::approval)).columns(table::SIGNING_REQUESTS),
         v1(COORDINATION, "Lease", "leases", "lease").columns(table::LEASES),
         v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
