@@ -4,9 +4,11 @@
 
 pub mod api;
 pub mod cli;
+pub mod controllers;
 pub mod data_dir;
 pub mod kubeconfig;
 pub mod options;
 pub mod pki;
+pub mod quota;
 pub mod server;
 pub mod wiring;

@@ -23,6 +23,36 @@ pub struct Options {
     pub service_addresses: Vec<IpAddr>,
     /// The domain of the cluster's services.
     pub cluster_domain: String,
+    /// Which controllers run inside.
+    pub controllers: Controllers,
+    /// Gates that new pods get, the first to be taken off first.
+    pub scheduling_gates: Vec<String>,
+}
+
+/// Which controllers are to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Controllers {
+    /// All of them.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These.
+    Only(Vec<String>),
+    /// All but these.
+    Without(Vec<String>),
+}
+
+impl Controllers {
+    /// True when the one of that name is to run.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Only(names) => names.iter().any(|own| own == name),
+            Self::Without(names) => names.iter().all(|other| other != name),
+        }
+    }
 }
 
 impl Default for Options {
@@ -34,6 +64,8 @@ impl Default for Options {
             tls_san: Vec::new(),
             service_addresses: vec![IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1))],
             cluster_domain: "cluster.local".to_owned(),
+            controllers: Controllers::All,
+            scheduling_gates: Vec::new(),
         }
     }
 }

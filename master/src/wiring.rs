@@ -1,6 +1,7 @@
 //! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::api;
+use crate::controllers::{self, Client, Facts, Remote};
 use crate::data_dir::DataDir;
-use crate::options::Options;
+use crate::kubeconfig::Kubeconfig;
+use crate::options::{Controllers, Options};
 use crate::pki::{Names, Pki, Serving};
 use crate::server::{self, Checks};
 
@@ -54,11 +57,43 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     });
     let api = api::open(&options.data_dir).await?;
     let router = server::router(api.router(), &Arc::new(checks));
+    let facts = Facts { root_ca: pki.root_pem() };
+    // Behind the gate: they are the master's own.
+    let client = Client::inside(api.router());
+    tokio::spawn(controllers::run(client, options.controllers, facts));
     tokio::spawn(renew(pki, names, swap));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
     tls::serve(listener, router, config, stopped).await;
+    Ok(())
+}
+
+/// Runs controllers against a master that is elsewhere, until told to stop.
+///
+/// # Errors
+/// When the kubeconfig cannot be read or used.
+pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
+    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let shown = kubeconfig.display();
+    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
+    let config = Kubeconfig::read(&text)
+        .with_context(|| format!("{shown} is not as `master kubeconfig` writes it: a server, its authority, a certificate and its key"))?;
+    let remote = Remote {
+        server: &config.server,
+        authority: &config.authority,
+        certificates: &config.credentials.certificates,
+        key: &config.credentials.key,
+    };
+    let client = Client::outside(&remote).map_err(anyhow::Error::from_boxed).with_context(|| format!("cannot use {shown}"))?;
+    let facts = Facts { root_ca: config.authority };
+    let (stop, mut stopped) = watch::channel(false);
+    tokio::spawn(until_told(terminate, interrupt, stop));
+    tokio::select! {
+        () = controllers::run(client, which, facts) => {}
+        _ = stopped.changed() => {}
+    }
     Ok(())
 }
 

@@ -77,6 +77,9 @@ impl Flags {
             &mut options.service_addresses,
         );
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
+        self.set("--controllers", &flags.controllers, values::controllers, &mut options.controllers);
+        let gates = commas(&flags.scheduling_gates);
+        self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
         self.check_only(flags);
@@ -104,7 +107,6 @@ impl Flags {
         );
         self.check("--node-allowlist", &commas(&flags.node_allowlist), network);
         self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
-        self.check("--controllers", &one(&flags.controllers), anything);
         self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
     }
 

@@ -82,9 +82,17 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "kubeconfig", may: &["pki"], never: PURE },
     Room { name: "data_dir", may: &["pki", "kubeconfig"], never: &["tokio", "async ", ".await", "::now()"] },
     Room { name: "server", may: &[], never: ENGINE },
-    Room { name: "cli", may: &["options", "pki", "data_dir", "wiring"], never: ENGINE },
-    Room { name: "api", may: &["server"], never: ENGINE },
-    Room { name: "wiring", may: &["api", "options", "pki", "data_dir", "server"], never: ENGINE },
+    Room { name: "quota", may: &[], never: PURE },
+    // Plain clients: they know of the server only what it answers.
+    Room { name: "controllers", may: &["options", "quota"], never: ENGINE },
+    Room { name: "admission", may: &["quota"], never: ENGINE },
+    Room { name: "cli", may: &["options", "pki", "data_dir", "wiring", "controllers"], never: ENGINE },
+    Room { name: "api", may: &["server", "admission"], never: ENGINE },
+    Room {
+        name: "wiring",
+        may: &["api", "options", "pki", "data_dir", "server", "controllers", "kubeconfig"],
+        never: ENGINE,
+    },
 ];
 
 #[test]
