@@ -1,177 +1,129 @@
 //! The kinds of Kubernetes that a master serves, a row each.
-//!
-//! A kind without a strategy of its own is stored, listed, watched and printed as it is.
 
 use api::table;
 
-use crate::resource::{Resource, Subresource};
+use crate::resource::{Replicas, Resource, Subresource};
 
-/// What may be done with a kind that is written by clients.
-const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-const STATUS: &[Subresource] = &[status("")];
+const CORE: &str = "";
+const APPS: &str = "apps";
+const BATCH: &str = "batch";
+const COORDINATION: &str = "coordination.k8s.io";
+const DISCOVERY: &str = "discovery.k8s.io";
+const NET: &str = "networking.k8s.io";
+const NODE: &str = "node.k8s.io";
+const POLICY: &str = "policy";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SCHEDULING: &str = "scheduling.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
 
-const fn status(kind: &'static str) -> Subresource {
-    Subresource { name: "status", kind, verbs: &["get", "patch", "update"] }
-}
-
-const fn row(
-    (group, version): (&'static str, &'static str),
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short_names: &'static [&'static str],
-) -> Resource {
-    Resource {
-        group,
-        version,
-        kind,
-        plural,
-        singular,
-        namespaced: true,
-        short_names,
-        categories: &[],
-        verbs: ALL,
-        subresources: &[],
-        fields: &[],
-        columns: table::NAME_AND_AGE,
-        owner: |_| String::new(),
-    }
-}
-
-/// A kind whose objects have a status.
-const fn with_status(row: Resource) -> Resource {
-    Resource { subresources: STATUS, ..row }
-}
-
-/// A kind that `kubectl get all` shows.
-const fn in_all(row: Resource) -> Resource {
-    Resource { categories: &["all"], ..row }
-}
-
-/// A kind that lies in no namespace.
-const fn cluster(row: Resource) -> Resource {
-    Resource { namespaced: false, ..row }
-}
-
-const CORE: (&str, &str) = ("", "v1");
-const APPS: (&str, &str) = ("apps", "v1");
-const BATCH: (&str, &str) = ("batch", "v1");
-const NET: (&str, &str) = ("networking.k8s.io", "v1");
-const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
-const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
+/// What field selectors may ask of a pod.
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.hostNetwork",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+];
+/// What field selectors may ask of an event.
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
 
 /// Everything that is served.
-pub const KINDS: &[Resource] = &[
-    cluster(with_status(row(CORE, "Namespace", "namespaces", "namespace", &["ns"]))),
-    Resource {
-        fields: &["spec.unschedulable"],
-        columns: table::NODES,
-        ..cluster(with_status(row(CORE, "Node", "nodes", "node", &["no"])))
-    },
-    Resource {
-        fields: &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.hostNetwork",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        columns: table::PODS,
-        ..in_all(with_status(row(CORE, "Pod", "pods", "pod", &["po"])))
-    },
-    Resource { columns: table::CONFIG_MAPS, ..row(CORE, "ConfigMap", "configmaps", "configmap", &["cm"]) },
-    Resource { fields: &["type"], columns: table::SECRETS, ..row(CORE, "Secret", "secrets", "secret", &[]) },
-    row(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount", &["sa"]),
-    in_all(with_status(row(CORE, "Service", "services", "service", &["svc"]))),
-    row(CORE, "Endpoints", "endpoints", "endpoints", &["ep"]),
-    Resource {
-        fields: &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        columns: table::EVENTS,
-        ..row(CORE, "Event", "events", "event", &["ev"])
-    },
-    in_all(with_status(row(
-        CORE,
-        "ReplicationController",
-        "replicationcontrollers",
-        "replicationcontroller",
-        &["rc"],
-    ))),
-    row(CORE, "PodTemplate", "podtemplates", "podtemplate", &[]),
-    row(CORE, "LimitRange", "limitranges", "limitrange", &["limits"]),
-    with_status(row(CORE, "ResourceQuota", "resourcequotas", "resourcequota", &["quota"])),
-    cluster(with_status(row(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume", &["pv"]))),
-    with_status(row(
-        CORE,
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        "persistentvolumeclaim",
-        &["pvc"],
-    )),
-    in_all(with_status(row(APPS, "Deployment", "deployments", "deployment", &["deploy"]))),
-    in_all(with_status(row(APPS, "ReplicaSet", "replicasets", "replicaset", &["rs"]))),
-    in_all(with_status(row(APPS, "StatefulSet", "statefulsets", "statefulset", &["sts"]))),
-    in_all(with_status(row(APPS, "DaemonSet", "daemonsets", "daemonset", &["ds"]))),
-    row(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision", &[]),
-    in_all(with_status(row(BATCH, "Job", "jobs", "job", &[]))),
-    in_all(with_status(row(BATCH, "CronJob", "cronjobs", "cronjob", &["cj"]))),
-    row(("coordination.k8s.io", "v1"), "Lease", "leases", "lease", &[]),
-    row(("discovery.k8s.io", "v1"), "EndpointSlice", "endpointslices", "endpointslice", &[]),
-    with_status(row(
-        ("policy", "v1"),
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        "poddisruptionbudget",
-        &["pdb"],
-    )),
-    with_status(row(NET, "Ingress", "ingresses", "ingress", &["ing"])),
-    cluster(row(NET, "IngressClass", "ingressclasses", "ingressclass", &[])),
-    row(NET, "NetworkPolicy", "networkpolicies", "networkpolicy", &["netpol"]),
-    cluster(row(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses", "priorityclass", &["pc"])),
-    cluster(row(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", "runtimeclass", &[])),
-    cluster(row(STORAGE, "StorageClass", "storageclasses", "storageclass", &["sc"])),
-    cluster(row(STORAGE, "CSIDriver", "csidrivers", "csidriver", &[])),
-    cluster(with_status(row(STORAGE, "CSINode", "csinodes", "csinode", &[]))),
-    row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity", &[]),
-    cluster(with_status(row(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment", &[]))),
-    with_status(row(
-        ("autoscaling", "v2"),
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscalers",
-        "horizontalpodautoscaler",
-        &["hpa"],
-    )),
-    row(RBAC, "Role", "roles", "role", &[]),
-    row(RBAC, "RoleBinding", "rolebindings", "rolebinding", &[]),
-    cluster(row(RBAC, "ClusterRole", "clusterroles", "clusterrole", &[])),
-    cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[])),
-];
+// A table is read by its columns.
+#[rustfmt::skip]
+pub fn all() -> Vec<Resource> {
+    vec![
+        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status(),
+        v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
+            .fields(&["spec.unschedulable"]).columns(table::NODES),
+        v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
+            .fields(POD_FIELDS).columns(table::PODS),
+        v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
+        v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
+        v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]),
+        v1(CORE, "Service", "services", "service").short(&["svc"]).in_all().with_status(),
+        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]),
+        v1(CORE, "Event", "events", "event").short(&["ev"]).fields(EVENT_FIELDS).columns(table::EVENTS),
+        v1(CORE, "ReplicationController", "replicationcontrollers", "replicationcontroller")
+            .short(&["rc"]).in_all().with_status().part(scale("spec.selector")),
+        v1(CORE, "PodTemplate", "podtemplates", "podtemplate"),
+        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"]),
+        v1(CORE, "ResourceQuota", "resourcequotas", "resourcequota").short(&["quota"]).with_status(),
+        v1(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume")
+            .short(&["pv"]).cluster().with_status(),
+        v1(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
+            .short(&["pvc"]).with_status(),
+        v1(APPS, "Deployment", "deployments", "deployment")
+            .short(&["deploy"]).in_all().with_status().part(scale("spec.selector")),
+        v1(APPS, "ReplicaSet", "replicasets", "replicaset")
+            .short(&["rs"]).in_all().with_status().part(scale("spec.selector")),
+        v1(APPS, "StatefulSet", "statefulsets", "statefulset")
+            .short(&["sts"]).in_all().with_status().part(scale("spec.selector")),
+        v1(APPS, "DaemonSet", "daemonsets", "daemonset").short(&["ds"]).in_all().with_status(),
+        v1(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision"),
+        v1(BATCH, "Job", "jobs", "job").in_all().with_status(),
+        v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status(),
+        v1(COORDINATION, "Lease", "leases", "lease"),
+        v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice"),
+        v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
+            .short(&["pdb"]).with_status(),
+        v1(NET, "Ingress", "ingresses", "ingress").short(&["ing"]).with_status(),
+        v1(NET, "IngressClass", "ingressclasses", "ingressclass").cluster(),
+        v1(NET, "NetworkPolicy", "networkpolicies", "networkpolicy").short(&["netpol"]),
+        v1(SCHEDULING, "PriorityClass", "priorityclasses", "priorityclass").short(&["pc"]).cluster(),
+        v1(NODE, "RuntimeClass", "runtimeclasses", "runtimeclass").cluster(),
+        v1(STORAGE, "StorageClass", "storageclasses", "storageclass").short(&["sc"]).cluster(),
+        v1(STORAGE, "CSIDriver", "csidrivers", "csidriver").cluster(),
+        v1(STORAGE, "CSINode", "csinodes", "csinode").cluster().with_status(),
+        v1(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity"),
+        v1(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment").cluster().with_status(),
+        Resource::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
+            .short(&["hpa"]).with_status(),
+        v1(RBAC, "Role", "roles", "role"),
+        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding"),
+        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster(),
+        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster(),
+    ]
+}
+
+fn v1(group: &'static str, kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
+    Resource::new(group, "v1", kind, plural, singular)
+}
+
+/// The numbers of what makes pods of a template.
+fn scale(selector: &'static str) -> Subresource {
+    Subresource::scale(Replicas {
+        wanted: "spec.replicas".into(),
+        actual: "status.replicas".into(),
+        selector: Some(selector.into()),
+    })
+}
 
 #[cfg(test)]
 mod tests {
-    use super::KINDS;
+    use super::all;
 
     #[test]
     fn every_kind_is_known_to_the_table_of_types() {
-        for kind in KINDS {
-            let of = api::schema::all().kind(kind.group, kind.version, kind.kind);
-            assert!(of.is_some(), "{}/{} {}", kind.group, kind.version, kind.kind);
+        for kind in all() {
+            let of = api::schema::all().kind(&kind.group, &kind.version, &kind.kind);
+            assert!(of.is_some(), "{kind:?}");
             let has_status = of.and_then(|of| of.field("status")).is_some();
-            assert_eq!(has_status, !kind.subresources.is_empty(), "the status of {}", kind.kind);
+            assert_eq!(has_status, kind.has_status(), "the status of {kind:?}");
         }
     }
 }
