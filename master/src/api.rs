@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::admission::{Admission, Namespaces};
 use apiserver::kinds;
 use apiserver::registry::Registry;
 use apiserver::storage::{Embedded, Limits};
 use apiserver::{Api, Catalog, write};
 use serde_json::{Map, Value, json};
 
+use crate::admission;
 use crate::server::VERSION;
 
 /// Where the store lies in the directory of the master.
@@ -18,11 +18,11 @@ const STORE: &str = "store";
 /// Namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
-/// Opens the store and what is served from it.
+/// Opens the store and what is served from it; new pods get these scheduling gates.
 ///
 /// # Errors
 /// When the store is taken, damaged or newer than this master; the message names the file and the remedy.
-pub async fn open(data_dir: &Path) -> anyhow::Result<Arc<Api>> {
+pub async fn open(data_dir: &Path, scheduling_gates: Vec<String>) -> anyhow::Result<Arc<Api>> {
     let directory = data_dir.join(STORE);
     let in_store = || format!("cannot open the store in {}", directory.display());
     let store = Embedded::open(&directory, Limits::default()).await.with_context(in_store)?;
@@ -32,7 +32,11 @@ pub async fn open(data_dir: &Path) -> anyhow::Result<Arc<Api>> {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    for class in admission::system_classes() {
+        let made = write::ensure(&registry, "priorityclasses", class).await;
+        made.context("cannot make the priority classes of the system")?;
+    }
+    let admission = admission::all(&registry, scheduling_gates);
     Ok(Api::writable(registry, admission, VERSION))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ARCHITECTURE.md at the top of the project is the map of these rooms.
 
+pub mod admission;
 pub mod api;
 pub mod cli;
 pub mod controllers;

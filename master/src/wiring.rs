@@ -55,7 +55,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let checks = Checks::new().ready("shutdown", move || {
         if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
     });
-    let api = api::open(&options.data_dir).await?;
+    let api = api::open(&options.data_dir, options.scheduling_gates).await?;
     let router = server::router(api.router(), &Arc::new(checks));
     let facts = Facts { root_ca: pki.root_pem() };
     // Behind the gate: they are the master's own.
@@ -86,7 +86,9 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
         certificates: &config.credentials.certificates,
         key: &config.credentials.key,
     };
-    let client = Client::outside(&remote).map_err(anyhow::Error::from_boxed).with_context(|| format!("cannot use {shown}"))?;
+    let client = Client::outside(&remote)
+        .map_err(anyhow::Error::from_boxed)
+        .with_context(|| format!("cannot use {shown}"))?;
     let facts = Facts { root_ca: config.authority };
     let (stop, mut stopped) = watch::channel(false);
     tokio::spawn(until_told(terminate, interrupt, stop));

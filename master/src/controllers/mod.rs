@@ -40,6 +40,9 @@ const DEFINITIONS: &[&str] =
     &["customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"];
 /// After a definition has changed, until what it defines is served at the latest; asked once more then.
 const SETTLED: Duration = Duration::from_secs(2);
+/// How long controllers wait for all of the first look: one resource that cannot be read holds up none of the others. What
+/// is deleted is asked for again first.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 /// Between two tries to ask a server what it serves.
 const DISCOVER_AGAIN: Duration = Duration::from_secs(2);
 
@@ -79,8 +82,10 @@ pub async fn run(client: Client, which: Controllers, facts: Facts) {
         running.push(one);
     }
     tasks.spawn(follow_all(client.for_reader(), world.clone(), rediscover));
-    // Until everything has been read once, what is not seen may be there.
-    world.read().await;
+    // Until everything has been read once, what is not seen may be there: less is done in vain.
+    if tokio::time::timeout(READ_WITHIN, world.read()).await.is_err() {
+        tracing::warn!("not everything can be read; controllers begin with what can");
+    }
     for one in running {
         for _ in 0..one.controller.workers() {
             tasks.spawn(queue::work(one.controller.clone(), one.queue.clone()));
@@ -96,8 +101,14 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
         Arc::new(namespace::Namespaces::new(of("namespace-controller"), world())),
         Arc::new(garbage::Collector::new(of("generic-garbage-collector"), world())),
         Arc::new(accounts::Accounts::new(of("service-account-controller"), world())),
-        Arc::new(root_ca::Publisher::new(of("root-ca-cert-publisher"), world(), facts.root_ca.clone())),
-        Arc::new(events::Expiry::new(of("event-ttl-controller"), world())),
+        Arc::new(root_ca::Publisher::new(
+            of("root-ca-cert-publisher"),
+            client.for_reader(),
+            world(),
+            facts.root_ca.clone(),
+        )),
+        // No stock role is for this: a stock store expires events by itself.
+        Arc::new(events::Expiry::new(of("generic-garbage-collector"), world())),
         Arc::new(quotas::Usage::new(of("resourcequota-controller"), world())),
         Arc::new(finished_pods::Collector::new(of("pod-garbage-collector"), world())),
         Arc::new(finished_jobs::Expiry::new(of("ttl-after-finished-controller"))),
@@ -178,3 +189,6 @@ fn follow_these(
         followed.insert(kind.qualified(), (kind, task));
     }
 }
+
+#[cfg(test)]
+mod tests;

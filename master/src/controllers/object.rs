@@ -161,9 +161,9 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_nothing_panics(name in "(metadata|spec|status)", field in "[a-zA-Z]{1,16}", value in any::<Option<i64>>()) {
-            let object = json!({name: {field: value}});
+            let object = json!({&name: {field: value}});
             let _ = Object::of("jobs.batch", object.as_object().unwrap());
-            let _ = Object::of("events", &json!({name: value}).as_object().unwrap().clone());
+            let _ = Object::of("events", &json!({&name: value}).as_object().unwrap().clone());
         }
     }
 }

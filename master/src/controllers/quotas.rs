@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::agenda::Next;
 use super::client::{Client, Error, Json, Kind};
-use super::object::{Object, at};
+use super::object::{Object, at, text};
 use super::queue::{Controller, Queue};
 use super::world::{Change, World};
 use crate::quota::{self, Amounts, Quota};
@@ -112,11 +112,15 @@ impl Controller for Usage {
 
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let found = match self.client.get(&Kind::RESOURCE_QUOTA, namespace, name).await {
-            Ok(found) => found,
-            Err(error) if error.is_not_found() => return Ok(Next::Change),
-            Err(error) => return Err(error),
+        let mut found = None;
+        // Its role, the stock one, lets it list.
+        let take = |quota: Json| {
+            if text(at(&quota, "/metadata/name")) == name {
+                found = Some(quota);
+            }
         };
+        self.client.list(&Kind::RESOURCE_QUOTA, namespace, take).await?;
+        let Some(found) = found else { return Ok(Next::Change) };
         let used = self.count(&Quota::of(&found), namespace).await?;
         if let Some(status) = status(&found, &used) {
             let mut object = found;

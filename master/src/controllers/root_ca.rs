@@ -25,6 +25,8 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 #[derive(Debug)]
 pub struct Publisher {
     client: Client,
+    /// Its own role lets it write, not read; the stock one's does not either.
+    reader: Client,
     world: World,
     certificate: String,
 }
@@ -34,13 +36,13 @@ pub struct Publisher {
 enum Plan {
     Nothing,
     Create(Value),
-    Patch(Value),
+    Update(Json),
 }
 
 impl Publisher {
     /// Publishes that certificate (PEM).
-    pub fn new(client: Client, world: World, certificate: String) -> Self {
-        Self { client, world, certificate }
+    pub fn new(client: Client, reader: Client, world: World, certificate: String) -> Self {
+        Self { client, reader, world, certificate }
     }
 }
 
@@ -61,12 +63,16 @@ fn plan(found: Option<&Json>, namespace: &str, certificate: &str) -> Plan {
         return Plan::Nothing;
     }
     // Whatever else somebody put there goes.
-    let others = found.get("data").and_then(Value::as_object).into_iter().flatten();
-    let mut wanted = data;
-    for (name, _) in others.filter(|(name, _)| *name != FILE) {
-        wanted[name] = Value::Null;
+    let mut wanted = found.clone();
+    wanted.insert("data".to_owned(), data);
+    if let Some(Value::Object(metadata)) = wanted.get_mut("metadata") {
+        let told = metadata.entry("annotations").or_insert_with(|| json!({}));
+        match told {
+            Value::Object(told) => drop(told.insert(ABOUT.to_owned(), DESCRIPTION.into())),
+            other => *other = annotations,
+        }
     }
-    Plan::Patch(json!({"metadata": {"annotations": annotations}, "data": wanted}))
+    Plan::Update(wanted)
 }
 
 #[async_trait]
@@ -88,7 +94,7 @@ impl Controller for Publisher {
         if self.world.get(&Kind::NAMESPACE, "", namespace).is_none_or(|found| found.is_ending) {
             return Ok(Next::Change);
         }
-        let found = match self.client.get(&Kind::CONFIG_MAP, namespace, CONFIG_MAP).await {
+        let found = match self.reader.get(&Kind::CONFIG_MAP, namespace, CONFIG_MAP).await {
             Ok(found) => Some(found),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
@@ -96,9 +102,7 @@ impl Controller for Publisher {
         match plan(found.as_ref(), namespace, &self.certificate) {
             Plan::Nothing => Ok(Next::Change),
             Plan::Create(object) => made(self.client.create(&Kind::CONFIG_MAP, namespace, object).await),
-            Plan::Patch(patch) => {
-                made(self.client.patch(&Kind::CONFIG_MAP, namespace, CONFIG_MAP, patch).await)
-            }
+            Plan::Update(object) => made(self.client.update(&Kind::CONFIG_MAP, "", object).await),
         }
     }
 }
@@ -123,10 +127,10 @@ mod tests {
         edited["data"] = json!({"ca.crt": "mine", "more": "x"});
         check(
             Some(edited),
-            |plan| matches!(plan, Plan::Patch(patch) if patch["data"] == json!({"ca.crt": "PEM", "more": null})),
+            |plan| matches!(plan, Plan::Update(object) if object["data"] == json!({"ca.crt": "PEM"})),
         );
-        let mut bare = good;
+        let mut bare = good.clone();
         bare["metadata"]["annotations"] = Value::Null;
-        check(Some(bare), |plan| matches!(plan, Plan::Patch(_)));
+        check(Some(bare), |plan| matches!(plan, Plan::Update(object) if Value::from(object.clone()) == good));
     }
 }
