@@ -77,6 +77,8 @@ async fn a_namespace_has_its_account_and_certificate_and_goes_with_everything_in
     let master = Master::running().await;
     kubectl(&master, &["create", "namespace", "shop"]).await;
     prints(&master, &["get", "serviceaccount", "-n", "shop", "-o", "name"], "serviceaccount/default").await;
+    let finalizers = ["get", "namespace", "shop", "-o", "jsonpath={.spec.finalizers}"];
+    assert_eq!(kubectl(&master, &finalizers).await, "[\"kubernetes\"]");
     let certificate =
         ["get", "configmap", "kube-root-ca.crt", "-n", "shop", "-o", "jsonpath={.data.ca\\.crt}"];
     let root = master.admin().unwrap().authority;

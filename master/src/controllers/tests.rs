@@ -26,7 +26,8 @@ async fn running(which: Controllers) -> Client {
 }
 
 async fn namespace(client: &Client, name: &str) {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        "spec": {"finalizers": ["kubernetes"]}});
     client.create(&Kind::NAMESPACE, "", namespace).await.unwrap();
 }
 
@@ -140,4 +141,29 @@ async fn quotas_are_counted_and_counted_anew() {
         used(found, json!({"configmaps": "1", "count/secrets": "0"}))
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_namespace_goes_with_everything_in_it() {
+    let client = running(Controllers::All).await;
+    namespace(&client, "shop").await;
+    until(&client, &Kind::SERVICE_ACCOUNT, |found| found.contains_key("shop/default")).await;
+    config_map(&client, "shop", "free", None).await;
+    config_map(&client, "shop", "held", None).await;
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    client.patch(&Kind::CONFIG_MAP, "shop", "held", hold).await.unwrap();
+    client.delete(&Kind::NAMESPACE, "", "shop", &Delete::default()).await.unwrap();
+    until(&client, &Kind::NAMESPACE, |found| {
+        let conditions =
+            found.get("/shop").and_then(|shop| at(shop, "/status/conditions")).map(Value::to_string);
+        conditions.is_some_and(|all| all.contains("example.com/hold in 1 resource instances"))
+    })
+    .await;
+    until(&client, &Kind::CONFIG_MAP, |found| {
+        found.keys().filter(|key| key.starts_with("shop/")).eq(["shop/held"])
+    })
+    .await;
+    let free = json!({"metadata": {"finalizers": null}});
+    client.patch(&Kind::CONFIG_MAP, "shop", "held", free).await.unwrap();
+    until(&client, &Kind::NAMESPACE, |found| !found.contains_key("/shop")).await;
 }
