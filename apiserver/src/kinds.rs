@@ -3,10 +3,12 @@
 use api::table;
 
 use crate::resource::{Replicas, Resource, Subresource};
+use crate::write;
 
 const CORE: &str = "";
 const APPS: &str = "apps";
 const BATCH: &str = "batch";
+const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const NET: &str = "networking.k8s.io";
@@ -47,11 +49,16 @@ const EVENT_FIELDS: &[&str] = &[
 #[rustfmt::skip]
 pub fn all() -> Vec<Resource> {
     vec![
-        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status(),
+        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
+            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) }),
         v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
             .fields(&["spec.unschedulable"]).columns(table::NODES),
         v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
-            .fields(POD_FIELDS).columns(table::PODS),
+            .fields(POD_FIELDS).columns(table::PODS)
+            .part(Subresource::binding()).part(Subresource::eviction())
+            .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
+            .part(Subresource::fields("resize", write::resources)),
+        v1(CORE, "Binding", "bindings", "binding").verbs(&["create"]),
         v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
         v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]),
@@ -77,6 +84,9 @@ pub fn all() -> Vec<Resource> {
         v1(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision"),
         v1(BATCH, "Job", "jobs", "job").in_all().with_status(),
         v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status(),
+        v1(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests", "certificatesigningrequest")
+            .short(&["csr"]).cluster().fields(&["spec.signerName"]).with_status()
+            .part(Subresource::fields("approval", write::approval)),
         v1(COORDINATION, "Lease", "leases", "lease"),
         v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice"),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
