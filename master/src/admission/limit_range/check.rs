@@ -111,7 +111,7 @@ fn too_wide(
         return Some(format!("{head}, but no limit is specified or limit is 0"));
     };
     let given = as_number(*limit) / as_number(*request);
-    (given > as_number(ratio)).then(|| format!("{head}, but provided ratio is {given:.6}"))
+    (given > as_number(ratio) / 1000.0).then(|| format!("{head}, but provided ratio is {given:.6}"))
 }
 
 /// Thousandths, or units where there are too many: precise enough to be compared.
