@@ -57,3 +57,35 @@ async fn what_was_answered_is_there_after_a_kill() {
     let left = ["get", "configmaps", "a", "b", "--ignore-not-found", "-o", "name"];
     assert_eq!(kubectl(&master, &left).await, "configmap/a\n");
 }
+
+#[tokio::test]
+async fn kubectl_scales_and_removes_by_label() {
+    let master = Master::running().await;
+    kubectl(&master, &["create", "deployment", "web", "--image=registry.example/web:1", "--replicas=2"])
+        .await;
+    kubectl(&master, &["scale", "deployment", "web", "--replicas=3"]).await;
+    let replicas = kubectl(&master, &["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"]).await;
+    assert_eq!(replicas, "3");
+    for name in ["a", "b"] {
+        kubectl(&master, &["create", "configmap", name, "--from-literal=k=v"]).await;
+        kubectl(&master, &["label", "configmap", name, "tier=one"]).await;
+    }
+    kubectl(&master, &["delete", "configmaps", "-l", "tier=one"]).await;
+    assert_eq!(kubectl(&master, &["get", "configmaps", "-l", "tier=one", "-o", "name"]).await, "");
+}
+
+#[tokio::test]
+async fn an_apply_that_takes_the_last_label_keeps_the_rest() {
+    let master = Master::running().await;
+    let file = master.data_dir().join("m.yaml");
+    let apply = async |labels: &str| {
+        let text =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: m{labels}}}\ndata: {{a: b}}\n");
+        std::fs::write(&file, text).unwrap();
+        let arguments = ["apply", "--server-side", "--validate=false", "-f", file.to_str().unwrap()];
+        kubectl(&master, &arguments).await;
+        kubectl(&master, &["get", "configmap", "m", "-o", "jsonpath={.metadata.labels}"]).await
+    };
+    assert_eq!(apply(", labels: {tier: one}").await, "{\"tier\":\"one\"}");
+    assert_eq!(apply("").await, "");
+}
