@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use apiserver::admission::{Admission, Namespaces};
 use apiserver::kinds;
 use apiserver::registry::Registry;
 use apiserver::storage::{Embedded, Limits};
@@ -36,8 +37,9 @@ pub async fn open(data_dir: &Path, scheduling_gates: Vec<String>) -> anyhow::Res
         let made = write::ensure(&registry, "priorityclasses", class).await;
         made.context("cannot make the priority classes of the system")?;
     }
-    let admission = admission::all(&registry, scheduling_gates);
-    Ok(Api::writable(registry, admission, VERSION))
+    let mut passes: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    passes.extend(admission::all(&registry, scheduling_gates));
+    Ok(Api::writable(registry, passes, VERSION))
 }
 
 fn namespace(name: &str) -> Map<String, Value> {

@@ -15,17 +15,16 @@ mod tolerations;
 
 use std::sync::Arc;
 
-use apiserver::admission::{Admission, Namespaces};
+use apiserver::admission::Admission;
 use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
 
-/// Everything that a write on the master has to pass, in this order.
+/// What a write on the master has to pass in this order, after what it has to pass on every server.
 pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<dyn Admission>> {
     let lookup = || Lookup::of(registry.clone());
     vec![
-        Namespaces::new(registry.clone()),
         Arc::new(service_account::ServiceAccounts::new(lookup())),
         Arc::new(limit_range::LimitRanges::new(lookup())),
         Arc::new(priority::Priorities::new(lookup())),

@@ -102,6 +102,16 @@ async fn what_nobody_owns_goes_and_the_rest_stays() {
 }
 
 #[tokio::test]
+async fn a_kind_that_is_not_served_is_not_an_object_that_is_not_there() {
+    let client = running(Controllers::None).await;
+    let missing = client.get(&Kind::CONFIG_MAP, "shop", "a").await.unwrap_err();
+    assert!(missing.is_not_found() && !missing.is_no_such_path(), "{missing}");
+    let odd = Kind { plural: "widgets".into(), ..Kind::CONFIG_MAP };
+    let odd = client.get(&odd, "shop", "a").await.unwrap_err();
+    assert!(!odd.is_not_found() && odd.is_no_such_path(), "{odd}");
+}
+
+#[tokio::test]
 async fn orphans_stay_and_forget() {
     let client = running(Controllers::Only(vec![garbage::NAME.to_owned()])).await;
     namespace(&client, "shop").await;

@@ -14,6 +14,8 @@ pub enum Error {
         reason: String,
         /// What the server said.
         message: String,
+        /// It is about an object, not about the path.
+        names_object: bool,
     },
     /// No answer came; the write may have been made all the same.
     #[error("the API server does not answer")]
@@ -32,9 +34,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// The object is not there.
+    /// The object is not there, for certain: its kind is served.
     pub fn is_not_found(&self) -> bool {
-        self.is_reason("NotFound")
+        matches!(self, Self::Refused { reason, names_object: true, .. } if reason == "NotFound")
+    }
+
+    /// Nothing of that kind is served: whether there are objects, nobody knows.
+    pub fn is_no_such_path(&self) -> bool {
+        matches!(self, Self::Refused { reason, names_object: false, .. } if reason == "NotFound")
     }
 
     /// Somebody else came before, or it is another object of that name.

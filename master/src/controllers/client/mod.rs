@@ -291,7 +291,8 @@ async fn refused(response: Response<Body>) -> Error {
         Err(error) => return error,
     };
     let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Error::Refused { code, reason: text("reason"), message: text("message") }
+    let named = status.pointer("/details/name").and_then(Value::as_str).unwrap_or_default();
+    Error::Refused { code, reason: text("reason"), message: text("message"), names_object: !named.is_empty() }
 }
 
 async fn all(body: Body) -> Result<Bytes, Error> {

@@ -79,6 +79,7 @@ fn event(line: &[u8]) -> Result<Event, Error> {
                 code: code.unwrap_or(500),
                 reason: text("reason"),
                 message: text("message"),
+                names_object: false,
             })
         }
     }

@@ -105,7 +105,7 @@ impl Namespaces {
         match self.client.list(kind, namespace, |object| found.push(Object::of("", &object))).await {
             Ok(_) => Ok(found),
             // Its definition is gone, and its objects with it.
-            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(error) if error.is_no_such_path() => Ok(Vec::new()),
             Err(error) => Err(error),
         }
     }
