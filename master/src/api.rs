@@ -12,6 +12,7 @@ use apiserver::{Api, Catalog, write};
 use axum::Router;
 use serde_json::{Map, Value, json};
 
+use crate::admission;
 use crate::server::VERSION;
 
 /// Namespaces that every cluster has.
@@ -29,7 +30,7 @@ pub struct Served {
 
 /// Opens what is served from a store, and makes what every cluster has.
 ///
-/// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer.
+/// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer; new pods get these scheduling gates.
 ///
 /// # Errors
 /// When the store cannot be read or written.
@@ -38,18 +39,24 @@ pub async fn open(
     catalog: Catalog,
     key: &[u8],
     issuer: Issuer,
+    scheduling_gates: Vec<String>,
 ) -> anyhow::Result<Served> {
     let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
+    for class in admission::system_classes() {
+        let made = write::ensure(&registry, "priorityclasses", class).await;
+        made.context("cannot make the priority classes of the system")?;
+    }
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
-    let admission: Vec<Arc<dyn Admission>> =
+    let mut passes: Vec<Arc<dyn Admission>> =
         vec![Namespaces::new(registry.clone()), Grants::new(auth.clone())];
-    let api = Api::writable(registry.clone(), admission, VERSION).router();
+    passes.extend(admission::all(&registry, scheduling_gates));
+    let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
     tokio::spawn(keeper.keep_aggregated());

@@ -2,14 +2,17 @@
 //!
 //! ARCHITECTURE.md at the top of the project is the map of these rooms.
 
+pub mod admission;
 pub mod api;
 pub mod backup;
 pub mod cli;
+pub mod controllers;
 pub mod data_dir;
 pub mod kubeconfig;
 pub mod metrics;
 pub mod options;
 pub mod pki;
+pub mod quota;
 pub mod server;
 pub mod store;
 pub mod wiring;

@@ -29,6 +29,10 @@ pub struct Options {
     pub storage: Storage,
     /// Where the etcd is, for those who keep them there.
     pub etcd: Etcd,
+    /// Which controllers run inside.
+    pub controllers: Controllers,
+    /// Gates that new pods get, the first to be taken off first.
+    pub scheduling_gates: Vec<String>,
 }
 
 /// A kind of store.
@@ -54,6 +58,32 @@ pub struct Etcd {
     pub key: Option<PathBuf>,
 }
 
+/// Which controllers are to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Controllers {
+    /// All of them.
+    #[default]
+    All,
+    /// None.
+    None,
+    /// These.
+    Only(Vec<String>),
+    /// All but these.
+    Without(Vec<String>),
+}
+
+impl Controllers {
+    /// True when the one of that name is to run.
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Only(names) => names.iter().any(|own| own == name),
+            Self::Without(names) => names.iter().all(|other| other != name),
+        }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
@@ -65,6 +95,8 @@ impl Default for Options {
             cluster_domain: "cluster.local".to_owned(),
             storage: Storage::default(),
             etcd: Etcd::default(),
+            controllers: Controllers::All,
+            scheduling_gates: Vec::new(),
         }
     }
 }

@@ -18,9 +18,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::backup::Door;
+use crate::controllers::{self, Client, Facts, Remote};
 use crate::data_dir::DataDir;
+use crate::kubeconfig::Kubeconfig;
 use crate::metrics::{Measured, Metrics};
-use crate::options::Options;
+use crate::options::{Controllers, Options};
 use crate::pki::{Names, Pki, Serving};
 use crate::server::{self, Checks};
 use crate::{api, backup, metrics, store};
@@ -72,9 +74,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
                 if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
             })
             .ready_when("etcd", move || answers(looked_at.clone()));
-    let served = api::open(store.clone(), catalog, &pki.service_account_key()?, issuer).await?;
+    let key = pki.service_account_key()?;
+    let served = api::open(store.clone(), catalog, &key, issuer, options.scheduling_gates).await?;
     let api = metrics::router(&metrics, &served.objects).fallback_service(served.api);
     let router = server::router(api, &Arc::new(checks), &served.auth);
+    // Roles apply to them as to any client.
+    let client = Client::inside(router.clone());
+    tokio::spawn(controllers::run(client, options.controllers, Facts { root_ca: pki.root_pem() }));
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
     let _door = open_door(&options.data_dir, store, stopped.clone());
     tokio::spawn(renew(pki, names, swap));
@@ -82,6 +88,36 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
     tls::serve(listener, router, config, stopped).await;
+    Ok(())
+}
+
+/// Runs controllers against a master that is elsewhere, until told to stop.
+///
+/// # Errors
+/// When the kubeconfig cannot be read or used.
+pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
+    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let shown = kubeconfig.display();
+    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
+    let config = Kubeconfig::read(&text)
+        .with_context(|| format!("{shown} is not as `master kubeconfig` writes it: a server, its authority, a certificate and its key"))?;
+    let remote = Remote {
+        server: &config.server,
+        authority: &config.authority,
+        certificates: &config.credentials.certificates,
+        key: &config.credentials.key,
+    };
+    let client = Client::outside(&remote)
+        .map_err(anyhow::Error::from_boxed)
+        .with_context(|| format!("cannot use {shown}"))?;
+    let facts = Facts { root_ca: config.authority };
+    let (stop, mut stopped) = watch::channel(false);
+    tokio::spawn(until_told(terminate, interrupt, stop));
+    tokio::select! {
+        () = controllers::run(client, which, facts) => {}
+        _ = stopped.changed() => {}
+    }
     Ok(())
 }
 

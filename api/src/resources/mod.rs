@@ -1,5 +1,6 @@
 //! What a whole Pod asks for, as the scheduler adds it up.
 
+mod slim;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,8 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 
 use crate::quantity::Quantity;
+
+pub use self::slim::slim_spec;
 
 /// Amounts by resource name: `cpu` in cores, `memory` in bytes.
 pub type ResourceList = BTreeMap<String, Quantity>;

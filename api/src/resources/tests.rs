@@ -55,3 +55,17 @@ fn what_the_pod_states_wins() {
     );
     assert_eq!(said(&pod_requests(&spec)), "cpu=5 memory=1Mi");
 }
+
+#[test]
+fn a_stored_spec_counts_like_one_that_was_read() {
+    let spec = serde_json::json!({
+        "containers": [{"name": "a", "resources": {"requests": {"cpu": 1, "memory": "1Gi"}, "limits": {"cpu": "2"}}}],
+        "initContainers": [{"name": "b", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}}, 7],
+        "overhead": {"cpu": "100m"},
+    });
+    let spec = super::slim_spec(spec.as_object().unwrap());
+    assert_eq!(super::pod_requests(&spec)["cpu"].to_string(), "1600m");
+    assert_eq!(super::pod_requests(&spec)["memory"].to_string(), "1Gi");
+    assert_eq!(super::pod_limits(&spec)["cpu"].to_string(), "2100m");
+    assert!(super::pod_requests(&super::slim_spec(&serde_json::Map::new())).is_empty());
+}

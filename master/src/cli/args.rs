@@ -21,6 +21,8 @@ pub struct Cli {
 pub enum Verb {
     /// Run the control plane (the default)
     Run(Box<RunFlags>),
+    /// Run the controllers alone, against a master that runs without them
+    Controllers(Controllers),
     /// Print a kubeconfig with a new client certificate for a person
     Kubeconfig(Kubeconfig),
     /// Print the one line that a node needs to join
@@ -48,6 +50,17 @@ pub struct Restore {
     /// Take the place of a store that is there already, which is put aside and kept
     #[arg(long)]
     pub replace: bool,
+}
+
+/// Which, and where.
+#[derive(Clone, Debug, Args)]
+pub struct Controllers {
+    /// Where the master is, as `master kubeconfig` writes it
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// Which: all (*), some, or all but some (*,-NAME) [default: *]
+    #[arg(long, value_name = "LIST")]
+    pub controllers: Option<String>,
 }
 
 /// For whom.
@@ -112,9 +125,12 @@ pub struct RunFlags {
     /// Domain of the cluster [default: cluster.local]
     #[arg(long, value_name = "NAME", help_heading = "Cluster")]
     pub cluster_domain: Option<String>,
-    /// Controllers that run inside, or none
+    /// Controllers that run inside: all (*), some, all but some (*,-NAME) or none [default: *]
     #[arg(long, value_name = "LIST|none", help_heading = "Cluster")]
     pub controllers: Option<String>,
+    /// Gates that new pods get, in the order in which they are taken off
+    #[arg(long, value_name = "NAME,...", help_heading = "Cluster")]
+    pub scheduling_gates: Vec<String>,
     /// Whether the scheduler runs inside: true or false
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
     pub scheduler: Option<String>,

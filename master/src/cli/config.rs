@@ -46,6 +46,7 @@ const FIELDS: &[(&str, Place)] = &[
     ("--service-cluster-ip-range", |f| Slot::Many(&mut f.service_cluster_ip_range)),
     ("--cluster-domain", |f| Slot::One(&mut f.cluster_domain)),
     ("--controllers", |f| Slot::One(&mut f.controllers)),
+    ("--scheduling-gates", |f| Slot::Many(&mut f.scheduling_gates)),
     ("--scheduler", |f| Slot::One(&mut f.scheduler)),
     ("--v", |f| Slot::One(&mut f.v)),
     ("--log-format", |f| Slot::One(&mut f.log_format)),

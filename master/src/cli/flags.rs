@@ -91,6 +91,9 @@ impl Flags {
         self.set("--etcd-cafile", &flags.etcd_cafile, storage::file, &mut options.etcd.authority);
         self.set("--etcd-certfile", &flags.etcd_certfile, storage::file, &mut options.etcd.certificate);
         self.set("--etcd-keyfile", &flags.etcd_keyfile, storage::file, &mut options.etcd.key);
+        self.set("--controllers", &flags.controllers, values::controllers, &mut options.controllers);
+        let gates = commas(&flags.scheduling_gates);
+        self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
         self.check_only(flags);
@@ -113,7 +116,6 @@ impl Flags {
         );
         self.check("--node-allowlist", &commas(&flags.node_allowlist), network);
         self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
-        self.check("--controllers", &one(&flags.controllers), anything);
         self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
     }
 

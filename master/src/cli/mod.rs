@@ -13,8 +13,8 @@ use jiff::Timestamp;
 
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use args::{Backup, Cli, Kubeconfig, Restore, RunFlags, Verb};
-use command::{Command, Failure, failed};
+use args::{Backup, Cli, Controllers, Kubeconfig, Restore, RunFlags, Verb};
+use command::{Command, Failure, Logging, failed};
 
 /// This command.
 const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
@@ -38,6 +38,7 @@ pub fn main() -> ExitCode {
     let data_dir = cli.data_dir.clone().unwrap_or_else(|| PathBuf::from(DATA_DIR));
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.data_dir, mistakes),
+        Verb::Controllers(ref of) => controllers(of),
         Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
         Verb::JoinString => print(join_string(&data_dir)),
         Verb::Backup(ref to) => print(backup(&data_dir, to)),
@@ -56,15 +57,25 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     for warning in &read.warnings {
         tracing::warn!("{warning}");
     }
+    until_done(crate::wiring::run(read.options))
+}
+
+fn controllers(of: &Controllers) -> ExitCode {
+    let which = match values::controllers(of.controllers.as_deref().unwrap_or("*")) {
+        Ok(which) => which,
+        Err(wanted) => return COMMAND.misused(&[format!("--controllers: {wanted}")]),
+    };
+    Logging::default().start(&COMMAND);
+    until_done(crate::wiring::run_controllers(&of.kubeconfig, which))
+}
+
+fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .max_blocking_threads(FILE_THREADS)
         .enable_all()
         .build();
-    match runtime
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(crate::wiring::run(read.options)))
-    {
+    match runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(task)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::controllers::NAMES;
+use crate::options::Controllers;
 use crate::pki::names;
 
 /// What a text should have been.
@@ -72,6 +74,40 @@ pub fn first_service(text: &str) -> Result<IpAddr, Wanted> {
             Ok(IpAddr::V6(Ipv6Addr::from(u128::from(address) & mask | 1)))
         }
         _ => Err(too_small()),
+    }
+}
+
+/// `*`, `none`, names, or `*` and names with a `-` before them.
+pub fn controllers(text: &str) -> Result<Controllers, Wanted> {
+    let words: Vec<&str> = text.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+    let unknown = words.iter().find(|word| {
+        let name = word.strip_prefix('-').unwrap_or(word);
+        !["*", "none"].contains(*word) && !NAMES.contains(&name)
+    });
+    if let Some(unknown) = unknown {
+        return Err(format!("names {unknown}; the controllers are {}", NAMES.join(", ")));
+    }
+    let owned = |words: &[&str]| words.iter().map(|word| word.trim_start_matches('-').to_owned()).collect();
+    let (off, on): (Vec<&str>, Vec<&str>) = words.iter().partition(|word| word.starts_with('-'));
+    match (on.as_slice(), off.as_slice()) {
+        (["*"], []) => Ok(Controllers::All),
+        (["none"], []) => Ok(Controllers::None),
+        (["*"], off) => Ok(Controllers::Without(owned(off))),
+        (on, []) if !on.is_empty() && !on.contains(&"*") && !on.contains(&"none") => {
+            Ok(Controllers::Only(owned(on)))
+        }
+        _ => Err("is neither none, nor names, nor * with names to leave out (*,-NAME)".to_owned()),
+    }
+}
+
+/// The name of a gate, as pods have them.
+pub fn gate(text: &str) -> Result<String, Wanted> {
+    let name = text.rsplit_once('/').map_or(text, |(_, name)| name);
+    let fits = names::is_dns_name(&name.to_lowercase().replace('_', "-")) && text.len() <= 63;
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("is no name of a gate, write one like example.com/images".to_owned())
     }
 }
 

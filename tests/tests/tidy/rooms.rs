@@ -86,11 +86,30 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "store", may: &["options"], never: ENGINE },
     Room { name: "backup", may: &["data_dir", "store"], never: &["bollard", "::now()"] },
     Room { name: "metrics", may: &[], never: ENGINE },
-    Room { name: "cli", may: &["options", "pki", "data_dir", "backup", "wiring"], never: ENGINE },
-    Room { name: "api", may: &["server"], never: ENGINE },
+    Room { name: "quota", may: &[], never: PURE },
+    // Plain clients: they know of the server only what it answers.
+    Room { name: "controllers", may: &["options", "quota"], never: ENGINE },
+    Room { name: "admission", may: &["quota"], never: ENGINE },
+    Room {
+        name: "cli",
+        may: &["options", "pki", "data_dir", "backup", "wiring", "controllers"],
+        never: ENGINE,
+    },
+    Room { name: "api", may: &["server", "admission"], never: ENGINE },
     Room {
         name: "wiring",
-        may: &["api", "backup", "metrics", "options", "pki", "data_dir", "server", "store"],
+        may: &[
+            "api",
+            "backup",
+            "controllers",
+            "data_dir",
+            "kubeconfig",
+            "metrics",
+            "options",
+            "pki",
+            "server",
+            "store",
+        ],
         never: ENGINE,
     },
 ];

@@ -105,6 +105,29 @@ fn every_mistake_is_told_at_once() {
 }
 
 #[test]
+fn controllers_are_all_some_or_none() {
+    use crate::options::Controllers;
+    let (some, other) = ("namespace-controller", "serviceaccount-controller");
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    for (text, expected) in [
+        ("*", Controllers::All),
+        ("none", Controllers::None),
+        ("namespace-controller, serviceaccount-controller", Controllers::Only(owned(&[some, other]))),
+        ("*,-namespace-controller", Controllers::Without(owned(&[some]))),
+    ] {
+        assert_eq!(values::controllers(text).unwrap(), expected, "{text}");
+    }
+    for text in ["", "*,none", "*,namespace-controller", "-namespace-controller", "weather-controller", "all"]
+    {
+        assert!(values::controllers(text).is_err(), "{text}");
+    }
+    assert!(
+        Controllers::Without(owned(&[some])).has(other) && !Controllers::Without(owned(&[some])).has(some)
+    );
+    assert!(values::gate("example.com/images").is_ok() && values::gate("a b").is_err());
+}
+
+#[test]
 fn networks() {
     for (text, expected) in
         [("10.96.0.0/12", "10.96.0.1"), ("0.0.0.0/0", "0.0.0.1"), ("fd00::ff/64", "fd00::1"), ("::/0", "::1")]

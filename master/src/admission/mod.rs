@@ -1,0 +1,38 @@
+//! What the master adds to objects that are made, and what it refuses, beyond what every API server does.
+//!
+//! Each decides on maps, purely; [`Lookup`] reads what it decides by from the registry's cache.
+
+mod gates;
+mod limit_range;
+mod lookup;
+mod pods;
+mod priority;
+mod quota;
+mod runtime_class;
+mod service_account;
+mod storage_class;
+mod tolerations;
+
+use std::sync::Arc;
+
+use apiserver::admission::Admission;
+use apiserver::registry::Registry;
+
+pub use self::lookup::Lookup;
+pub use self::priority::system_classes;
+
+/// What a write on the master has to pass in this order, after what it has to pass on every server.
+pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<dyn Admission>> {
+    let lookup = || Lookup::of(registry.clone());
+    vec![
+        Arc::new(service_account::ServiceAccounts::new(lookup())),
+        Arc::new(limit_range::LimitRanges::new(lookup())),
+        Arc::new(priority::Priorities::new(lookup())),
+        Arc::new(storage_class::DefaultStorageClass::new(lookup())),
+        Arc::new(tolerations::DefaultTolerations),
+        Arc::new(runtime_class::RuntimeClasses::new(lookup())),
+        Arc::new(gates::SchedulingGates::new(scheduling_gates)),
+        // The last: what is reserved here is written.
+        Arc::new(quota::ResourceQuotas::new(registry.clone())),
+    ]
+}

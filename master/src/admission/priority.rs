@@ -1,0 +1,198 @@
+//! A pod's priority is that of its class; no pod makes up its own.
+
+use api::strategy::Json;
+use apiserver::Status;
+use apiserver::admission::{Admission, Attempt, Operation};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::lookup::Lookup;
+use super::pods::{field, forbidden, is_new_pod, spec, text};
+
+/// The name of classes in the store.
+const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
+/// What a pod does to others when its class does not say.
+const PREEMPT: &str = "PreemptLowerPriority";
+
+/// The classes that every cluster has: name, value, and what they are for. The stock server's.
+const SYSTEM: [(&str, i64, &str); 2] = [
+    (
+        "system-cluster-critical",
+        2_000_000_000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+    (
+        "system-node-critical",
+        2_000_001_000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+];
+
+/// The classes that every cluster has, to be made when it begins.
+pub fn system_classes() -> impl Iterator<Item = Json> {
+    SYSTEM.iter().filter_map(|(name, value, description)| {
+        let class = json!({
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": false,
+            "description": description,
+            "preemptionPolicy": PREEMPT,
+        });
+        class.as_object().cloned()
+    })
+}
+
+/// The stock server's `Priority`.
+#[derive(Clone, Debug)]
+pub struct Priorities {
+    lookup: Lookup,
+}
+
+impl Priorities {
+    /// Finds classes there.
+    pub fn new(lookup: Lookup) -> Self {
+        Self { lookup }
+    }
+}
+
+/// Puts on a new pod what its class says; `class` is the one it names, or the default one if there is one.
+///
+/// # Errors
+/// What the pod says and may not, in the stock words.
+fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
+    let of = |field: &str| class.and_then(|class| class.get(field));
+    let value = of("value").and_then(Value::as_i64).unwrap_or(0);
+    let policy = of("preemptionPolicy").and_then(Value::as_str).unwrap_or(PREEMPT);
+    let name = of("metadata").and_then(|metadata| metadata.get("name")).cloned();
+    let Some(spec) = field(pod, "spec") else { return Ok(()) };
+    if let Some(own) = spec.get("priority").and_then(Value::as_i64).filter(|own| *own != value) {
+        return Err(format!(
+            "the integer value of priority ({own}) must not be provided in pod spec; priority admission controller \
+             computed {value} from the given PriorityClass name"
+        ));
+    }
+    if let Some(own) = spec.get("preemptionPolicy").and_then(Value::as_str).filter(|own| *own != policy) {
+        return Err(format!(
+            "the string value of PreemptionPolicy ({own}) must not be provided in pod spec; priority admission \
+             controller computed {policy} from the given PriorityClass name"
+        ));
+    }
+    if let Some(name) = name {
+        spec.insert("priorityClassName".to_owned(), name);
+    }
+    spec.insert("priority".to_owned(), value.into());
+    spec.insert("preemptionPolicy".to_owned(), policy.into());
+    Ok(())
+}
+
+/// The class of pods that name none: the least, should there be several.
+fn default_class(classes: Vec<Json>) -> Option<Json> {
+    let is_default = |class: &Json| class.get("globalDefault") == Some(&Value::Bool(true));
+    let value = |class: &Json| class.get("value").and_then(Value::as_i64).unwrap_or(0);
+    classes.into_iter().filter(is_default).min_by_key(value)
+}
+
+/// Another class that is the default one already.
+fn other_default(classes: Vec<Json>, name: &str) -> Option<String> {
+    let name_of =
+        |class: &Json| class.get("metadata").and_then(Value::as_object).map(|m| text(m, "name").to_owned());
+    default_class(classes.into_iter().filter(|class| name_of(class).as_deref() != Some(name)).collect())
+        .and_then(|class| name_of(&class))
+}
+
+#[async_trait]
+impl Admission for Priorities {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let is_update = attempt.is_of("pods") && attempt.operation == Operation::Update;
+        if is_update && let Some(old) = attempt.old.and_then(spec) {
+            // Clients that know nothing of priorities leave them out.
+            if let Some(new) = field(&mut attempt.object, "spec") {
+                for name in ["priority", "preemptionPolicy"] {
+                    if let (None, Some(value)) = (new.get(name), old.get(name)) {
+                        new.insert(name.to_owned(), value.clone());
+                    }
+                }
+            }
+        }
+        if !is_new_pod(attempt) {
+            return Ok(());
+        }
+        let name =
+            spec(&attempt.object).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
+        let class = match name.as_str() {
+            "" => default_class(self.lookup.list(CLASSES, None)),
+            name => {
+                let why = format!("no PriorityClass with name {name} was found");
+                Some(self.lookup.get(CLASSES, "", name).ok_or_else(|| forbidden(attempt, &why))?)
+            }
+        };
+        apply(&mut attempt.object, class.as_ref()).map_err(|why| forbidden(attempt, &why))
+    }
+
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
+        if !attempt.is_of(CLASSES) || !is_written {
+            return Ok(());
+        }
+        if attempt.object.get("globalDefault") == Some(&Value::Bool(true))
+            && let Some(other) = other_default(self.lookup.list(CLASSES, None), attempt.name)
+        {
+            let why =
+                format!("PriorityClass {other} is already marked as default. Only one default can exist");
+            return Err(forbidden(attempt, &why));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Classes and pods.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn class(name: &str, value: i64, default: bool) -> Json {
+        json!({"metadata": {"name": name}, "value": value, "globalDefault": default})
+            .as_object()
+            .unwrap()
+            .clone()
+    }
+
+    #[test]
+    fn a_pod_gets_what_its_class_says() {
+        let high = class("high", 100, false);
+        let got = |priority: i64| json!({"priority": priority, "preemptionPolicy": PREEMPT});
+        for (spec, class, expected) in [
+            (json!({}), None, Ok(got(0))),
+            (json!({"priority": 0}), None, Ok(got(0))),
+            (json!({"priority": 5}), None, Err("the integer value of priority (5)")),
+            (json!({"priority": 5}), Some(&high), Err("computed 100")),
+            (
+                json!({"preemptionPolicy": "Never"}),
+                Some(&high),
+                Err("the string value of PreemptionPolicy (Never)"),
+            ),
+        ] {
+            let mut pod = json!({"spec": spec}).as_object().unwrap().clone();
+            match (apply(&mut pod, class), expected) {
+                (Ok(()), Ok(expected)) => assert_eq!(pod["spec"], expected),
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+                (found, expected) => panic!("{found:?} is not {expected:?}"),
+            }
+        }
+        let mut pod = json!({"spec": {}}).as_object().unwrap().clone();
+        apply(&mut pod, Some(&high)).unwrap();
+        assert_eq!(pod["spec"]["priorityClassName"], "high");
+    }
+
+    #[test]
+    fn there_is_one_default_class() {
+        let all = || vec![class("b", 7, true), class("a", 5, true), class("c", 1, false)];
+        assert_eq!(default_class(all()), Some(class("a", 5, true)));
+        assert_eq!(other_default(all(), "a").as_deref(), Some("b"));
+        assert_eq!(other_default(vec![class("a", 5, true)], "a"), None);
+        assert_eq!(system_classes().count(), 2);
+    }
+}

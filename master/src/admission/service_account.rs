@@ -1,0 +1,182 @@
+//! A pod acts as a service account: `default` unless it says otherwise, with a token where containers look for one.
+
+use std::time::Duration;
+
+use api::strategy::Json;
+use apiserver::Status;
+use apiserver::admission::{Admission, Attempt};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::lookup::Lookup;
+use super::pods::{field, forbidden, is_mirror, is_new_pod, list, list_mut, spec, text};
+
+/// The name of accounts in the store.
+const ACCOUNTS: &str = "serviceaccounts";
+/// The account of pods that name none.
+const DEFAULT: &str = "default";
+/// A namespace is a moment older than its default account.
+const APPEARS_WITHIN: Duration = Duration::from_secs(2);
+/// Where containers look for their token.
+const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// What the volume is called, before five letters.
+const VOLUME_PREFIX: &str = "kube-api-access-";
+/// How long a token holds: an hour, and a few seconds by which the stock server tells that it asked for it.
+const TOKEN_SECONDS: u32 = 3607;
+/// The letters of made-up names; the stock server's.
+const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The stock server's `ServiceAccount`.
+#[derive(Clone, Debug)]
+pub struct ServiceAccounts {
+    lookup: Lookup,
+}
+
+impl ServiceAccounts {
+    /// Finds accounts there.
+    pub fn new(lookup: Lookup) -> Self {
+        Self { lookup }
+    }
+}
+
+/// The account that a pod names, `default` if none.
+fn account_of(pod: &Json) -> &str {
+    let named = |field: &str| spec(pod).map(|spec| text(spec, field)).unwrap_or_default();
+    [named("serviceAccountName"), named("serviceAccount"), DEFAULT]
+        .into_iter()
+        .find(|name| !name.is_empty())
+        .unwrap_or(DEFAULT)
+}
+
+/// Puts on a pod what its account gives it; `suffix` ends the name of the volume, should one be needed.
+fn apply(pod: &mut Json, account: &Json, suffix: &str) {
+    let name = account_of(pod).to_owned();
+    let Some(spec) = field(pod, "spec") else { return };
+    spec.insert("serviceAccountName".to_owned(), name.clone().into());
+    spec.insert("serviceAccount".to_owned(), name.into());
+    if list(spec, "imagePullSecrets").next().is_none()
+        && let Some(secrets) = account.get("imagePullSecrets").filter(|secrets| secrets.is_array())
+    {
+        spec.insert("imagePullSecrets".to_owned(), secrets.clone());
+    }
+    let automount = |of: &Json| of.get("automountServiceAccountToken").and_then(Value::as_bool);
+    if automount(spec).or_else(|| automount(account)).unwrap_or(true) {
+        mount(spec, suffix);
+    }
+}
+
+/// Mounts a token into every container that has nothing in its place.
+fn mount(spec: &mut Json, suffix: &str) {
+    let known = list(spec, "volumes").filter_map(|volume| volume.get("name").and_then(Value::as_str));
+    let known = known.filter(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned).next();
+    let volume = known.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{suffix}"));
+    let mut is_mounted = false;
+    for containers in ["initContainers", "containers"] {
+        let all = spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in all.filter_map(Value::as_object_mut) {
+            let Some(mounts) = list_mut(container, "volumeMounts") else { continue };
+            if mounts.iter().all(|mount| mount.get("mountPath") != Some(&Value::from(MOUNT_PATH))) {
+                mounts.push(json!({"name": volume, "mountPath": MOUNT_PATH, "readOnly": true}));
+                is_mounted = true;
+            }
+        }
+    }
+    if is_mounted
+        && known.is_none()
+        && let Some(volumes) = list_mut(spec, "volumes")
+    {
+        volumes.push(token_volume(&volume));
+    }
+}
+
+fn token_volume(name: &str) -> Value {
+    json!({
+        "name": name,
+        "projected": {
+            "defaultMode": 0o644,
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [
+                    {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
+                ]}},
+            ],
+        },
+    })
+}
+
+#[async_trait]
+impl Admission for ServiceAccounts {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        // A mirror is an image: what it is an image of runs without the master.
+        if !is_new_pod(attempt) || is_mirror(&attempt.object) {
+            return Ok(());
+        }
+        let (name, namespace) = (account_of(&attempt.object), attempt.namespace.unwrap_or_default());
+        let look = || self.lookup.get(ACCOUNTS, namespace, name);
+        let found = match look() {
+            None if name == DEFAULT => self.lookup.wait(ACCOUNTS, namespace, APPEARS_WITHIN, look).await,
+            found => found,
+        };
+        let Some(account) = found else {
+            let why = format!(
+                "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"
+            );
+            return Err(forbidden(attempt, &why));
+        };
+        let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
+        let suffix: String = Uuid::new_v4().as_bytes().iter().take(5).map(letter).collect();
+        apply(&mut attempt.object, &account, &suffix);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What a pod gets from its account.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn check(spec: Value, account: Value, look: impl Fn(&Value)) {
+        let mut pod = json!({"spec": spec}).as_object().unwrap().clone();
+        apply(&mut pod, account.as_object().unwrap(), "x2x2x");
+        look(&pod["spec"]);
+        let once = pod.clone();
+        apply(&mut pod, account.as_object().unwrap(), "other");
+        assert_eq!(pod, once, "a second time changes nothing");
+    }
+
+    #[test]
+    fn a_pod_gets_account_secrets_and_token() {
+        let plain = json!({"containers": [{"name": "a"}, {"name": "b", "volumeMounts": [{"name": "v", "mountPath": MOUNT_PATH}]}],
+            "initContainers": [{"name": "i"}]});
+        check(plain.clone(), json!({"imagePullSecrets": [{"name": "s"}]}), |spec| {
+            assert_eq!(
+                (&spec["serviceAccountName"], &spec["serviceAccount"]),
+                (&json!("default"), &json!("default"))
+            );
+            assert_eq!(spec["imagePullSecrets"], json!([{"name": "s"}]));
+            assert_eq!(spec["volumes"][0]["name"], "kube-api-access-x2x2x");
+            assert_eq!(spec["volumes"][0]["projected"]["sources"].as_array().unwrap().len(), 3);
+            let mounts =
+                |part: &str, at: usize| spec[part][at]["volumeMounts"].as_array().map_or(0, Vec::len);
+            assert_eq!(
+                (mounts("containers", 0), mounts("containers", 1), mounts("initContainers", 0)),
+                (1, 1, 1)
+            );
+        });
+        for (own, accounts, is_mounted) in [
+            (json!(false), json!(true), false),
+            (json!(true), json!(false), true),
+            (Value::Null, json!(false), false),
+            (Value::Null, Value::Null, true),
+        ] {
+            let spec = json!({"containers": [{"name": "a"}], "serviceAccountName": "robot", "automountServiceAccountToken": own});
+            check(spec, json!({"automountServiceAccountToken": accounts}), |spec| {
+                assert_eq!(spec["serviceAccountName"], "robot");
+                assert_eq!(spec.get("volumes").is_some(), is_mounted, "{own} {accounts}");
+            });
+        }
+    }
+}

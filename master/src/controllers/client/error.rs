@@ -1,0 +1,70 @@
+//! Why a request came to nothing, and what its sender may do.
+
+use tower::BoxError;
+
+/// A request that came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server said no.
+    #[error("{code} {reason}: {message}")]
+    Refused {
+        /// HTTP code.
+        code: u16,
+        /// The word clients branch on.
+        reason: String,
+        /// What the server said.
+        message: String,
+        /// It is about an object, not about the path.
+        names_object: bool,
+    },
+    /// No answer came; the write may have been made all the same.
+    #[error("the API server does not answer")]
+    Lost(#[source] BoxError),
+    /// The answer is no JSON.
+    #[error("the API server's answer cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    /// The server serves no such kind, or not yet.
+    #[error("the API server does not serve {kind} of {api_version}")]
+    NoKind {
+        /// Group and version.
+        api_version: String,
+        /// Kind.
+        kind: String,
+    },
+}
+
+impl Error {
+    /// The object is not there, for certain: its kind is served.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { reason, names_object: true, .. } if reason == "NotFound")
+    }
+
+    /// Nothing of that kind is served: whether there are objects, nobody knows.
+    pub fn is_no_such_path(&self) -> bool {
+        matches!(self, Self::Refused { reason, names_object: false, .. } if reason == "NotFound")
+    }
+
+    /// Somebody else came before, or it is another object of that name.
+    pub fn is_conflict(&self) -> bool {
+        self.is_reason("Conflict")
+    }
+
+    /// There is one of that name.
+    pub fn exists(&self) -> bool {
+        self.is_reason("AlreadyExists")
+    }
+
+    /// What was asked for is forgotten.
+    pub fn is_expired(&self) -> bool {
+        matches!(self, Self::Refused { code: 410, .. })
+    }
+
+    /// The write is refused because the namespace is on its way out.
+    pub fn is_forbidden(&self) -> bool {
+        self.is_reason("Forbidden")
+    }
+
+    fn is_reason(&self, wanted: &str) -> bool {
+        matches!(self, Self::Refused { reason, .. } if reason == wanted)
+    }
+}

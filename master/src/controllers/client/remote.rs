@@ -1,0 +1,129 @@
+//! A connection to an API server elsewhere: one, over TLS and HTTP/2, made anew when it breaks.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{Request, Response, Uri};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+use tokio_rustls::TlsConnector;
+use tower::BoxError;
+use tower::util::BoxCloneSyncService;
+
+use super::Service;
+
+/// How long it may take to connect.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How often a quiet connection is asked whether it still is one; watches are quiet for hours.
+const ASK: Duration = Duration::from_secs(30);
+
+/// Where a server is, and how to know each other; all PEM.
+#[derive(Clone, Debug)]
+pub struct Remote<'a> {
+    /// `https://HOST:PORT`.
+    pub server: &'a str,
+    /// The authority of its certificate.
+    pub authority: &'a str,
+    /// The client's certificate with those between it and its authority.
+    pub certificates: &'a str,
+    /// The client's key.
+    pub key: &'a str,
+}
+
+struct Connection {
+    host: String,
+    port: u16,
+    authority: Authority,
+    name: ServerName<'static>,
+    tls: TlsConnector,
+    sender: Mutex<Option<SendRequest<Body>>>,
+}
+
+/// A service that sends requests there.
+///
+/// # Errors
+/// What of it cannot be used.
+pub fn service(remote: &Remote<'_>) -> Result<Service, BoxError> {
+    let uri: Uri = remote.server.parse()?;
+    let authority = uri.authority().cloned().ok_or("the server's URL names no host")?;
+    let host = authority.host().trim_matches(['[', ']']).to_owned();
+    let connection = Arc::new(Connection {
+        name: ServerName::try_from(host.clone())?,
+        port: authority.port_u16().unwrap_or(443),
+        tls: TlsConnector::from(Arc::new(config(remote)?)),
+        sender: Mutex::new(None),
+        authority,
+        host,
+    });
+    Ok(BoxCloneSyncService::new(tower::service_fn(move |request| {
+        let connection = connection.clone();
+        async move { connection.send(request).await }
+    })))
+}
+
+fn config(remote: &Remote<'_>) -> Result<ClientConfig, BoxError> {
+    let mut roots = RootCertStore::empty();
+    for root in CertificateDer::pem_slice_iter(remote.authority.as_bytes()) {
+        roots.add(root?)?;
+    }
+    let chain = CertificateDer::pem_slice_iter(remote.certificates.as_bytes()).collect::<Result<_, _>>()?;
+    let key = PrivateKeyDer::from_pem_slice(remote.key.as_bytes())?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(config)
+}
+
+impl Connection {
+    async fn send(&self, mut request: Request<Body>) -> Result<Response<Body>, BoxError> {
+        let mut sender = self.sender().await?;
+        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        *request.uri_mut() = Uri::builder()
+            .scheme(Scheme::HTTPS)
+            .authority(self.authority.clone())
+            .path_and_query(path)
+            .build()?;
+        Ok(sender.send_request(request).await?.map(Body::new))
+    }
+
+    /// The connection, made if there is none that holds.
+    async fn sender(&self) -> Result<SendRequest<Body>, BoxError> {
+        let mut known = self.sender.lock().await;
+        if let Some(sender) = known.as_ref().filter(|sender| !sender.is_closed()) {
+            return Ok(sender.clone());
+        }
+        let sender = tokio::time::timeout(CONNECT, self.connect()).await??;
+        Ok(known.insert(sender).clone())
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Body>, BoxError> {
+        let socket = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        let stream = self.tls.connect(self.name.clone(), socket).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return Err(io::Error::other("the server does not speak HTTP/2").into());
+        }
+        let (sender, connection) = Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(ASK)
+            .keep_alive_while_idle(true)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "the connection to the API server broke");
+            }
+        });
+        Ok(sender)
+    }
+}

@@ -1,0 +1,103 @@
+//! Which resources a server has, read from its discovery documents.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::client::{Client, Error, Json, Kind};
+
+/// What aggregated discovery is asked with.
+const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// A resource that is served, and what may be done with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// The kind, in the version that its group prefers.
+    pub kind: Kind,
+    /// Verbs.
+    pub verbs: BTreeSet<String>,
+}
+
+impl Served {
+    /// True when all of these may be done with it.
+    pub fn can(&self, verbs: &[&str]) -> bool {
+        verbs.iter().all(|verb| self.verbs.contains(*verb))
+    }
+}
+
+/// Asks a server for everything it serves.
+///
+/// # Errors
+/// When it does not answer: then nothing is known, which is not the same as nothing being there.
+pub async fn discover(client: &Client) -> Result<Vec<Served>, Error> {
+    let mut served = Vec::new();
+    for path in ["/api", "/apis"] {
+        take(&client.document(path, ACCEPT).await?, &mut served);
+    }
+    Ok(served)
+}
+
+/// Takes every resource out of a document, each once: groups name their preferred version first.
+fn take(document: &Json, served: &mut Vec<Served>) {
+    for group in array(document.get("items")) {
+        let name = text(group.pointer("/metadata/name"));
+        for version in array(group.get("versions")) {
+            for resource in array(version.get("resources")) {
+                let found = of(&name, &text(version.get("version")), resource);
+                if !found.kind.plural.is_empty() && !served.iter().any(|known| known.kind.is(&found.kind)) {
+                    served.push(found);
+                }
+            }
+        }
+    }
+}
+
+fn of(group: &str, version: &str, resource: &Value) -> Served {
+    let kind = resource.pointer("/responseKind/kind");
+    let verbs = array(resource.get("verbs")).map(|verb| text(Some(verb)));
+    Served {
+        kind: Kind {
+            group: group.to_owned().into(),
+            version: version.to_owned().into(),
+            kind: text(kind).into(),
+            plural: text(resource.get("resource")).into(),
+            namespaced: resource.get("scope").and_then(Value::as_str) == Some("Namespaced"),
+        },
+        verbs: verbs.collect(),
+    }
+}
+
+fn array(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text(value: Option<&Value>) -> String {
+    super::object::text(value)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Documents as servers send them.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_resource_counts_once_in_its_preferred_version() {
+        let resource = |name: &str, kind: &str| json!({"resource": name, "responseKind": {"kind": kind}, "scope": "Namespaced", "verbs": ["delete", "list"]});
+        let document = json!({"items": [
+            {"metadata": {"name": "autoscaling"}, "versions": [
+                {"version": "v2", "resources": [resource("hpas", "HPA")]},
+                {"version": "v1", "resources": [resource("hpas", "HPA"), resource("old", "Old")]},
+            ]},
+            {"metadata": {"name": "odd"}, "versions": "none"},
+        ]});
+        let mut served = Vec::new();
+        take(document.as_object().unwrap(), &mut served);
+        let names: Vec<String> =
+            served.iter().map(|s| format!("{} {}", s.kind.qualified(), s.kind.version)).collect();
+        assert_eq!(names, ["hpas.autoscaling v2", "old.autoscaling v1"]);
+        assert!(served[0].can(&["list", "delete"]) && !served[0].can(&["watch"]));
+    }
+}

@@ -1,0 +1,144 @@
+//! Events are forgotten an hour after they last happened.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::agenda::Next;
+use super::client::{Client, Delete, Error, Kind};
+use super::object::Object;
+use super::queue::{Controller, Queue};
+use super::world::{Change, World};
+
+/// Its name in `--controllers`.
+pub const NAME: &str = "event-ttl-controller";
+/// How long an event is kept; the stock server's `--event-ttl`.
+const KEPT: Duration = Duration::from_secs(60 * 60);
+/// Events that go in one sweep, and the pause after it: fifty a second, so that a storm of events long ago does not take
+/// the store from those who work now.
+const SWEEP: usize = 100;
+const PAUSE: Duration = Duration::from_secs(2);
+/// The shortest pause while nothing is due yet, so that events go by the dozen and not one by one.
+const GATHER: Duration = Duration::from_secs(30);
+/// The one thing that is looked at: all events.
+const ALL: &str = "events";
+
+/// The controller.
+#[derive(Debug)]
+pub struct Expiry {
+    client: Client,
+    world: World,
+}
+
+impl Expiry {
+    /// Sweeps the events of that world.
+    pub fn new(client: Client, world: World) -> Self {
+        Self { client, world }
+    }
+}
+
+/// When an event last happened.
+fn happened(event: &Object) -> Option<Timestamp> {
+    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
+    let read = |text: &str| text.parse::<Timestamp>().ok();
+    let told = times.iter().filter_map(|path| event.kept(path).and_then(Value::as_str).and_then(read));
+    told.max().or_else(|| read(&event.created))
+}
+
+/// Which of these events go now, and how long until the next one is due.
+fn plan<'a>(events: impl Iterator<Item = &'a Object>, now: Timestamp) -> (Vec<&'a Object>, Option<Duration>) {
+    let kept = SignedDuration::try_from(KEPT).unwrap_or(SignedDuration::ZERO);
+    let (mut due, mut next) = (Vec::new(), None::<Duration>);
+    for event in events.filter(|event| !event.is_ending) {
+        // An event without a time is none that we can judge.
+        let Some(at) = happened(event) else { continue };
+        let left = kept - now.duration_since(at);
+        match Duration::try_from(left) {
+            Ok(left) if !left.is_zero() => next = Some(next.map_or(left, |next| next.min(left))),
+            _ if due.len() < SWEEP => due.push(event),
+            _ => next = Some(PAUSE),
+        }
+    }
+    (due, next)
+}
+
+#[async_trait]
+impl Controller for Expiry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn hear(&self, change: &Change, queue: &Queue) {
+        if change.kind.is(&Kind::EVENT) && change.before.is_none() {
+            // One that was there before this controller began may be due at any time.
+            let is_old = change
+                .now
+                .as_deref()
+                .and_then(happened)
+                .is_none_or(|at| Timestamp::now().duration_since(at) > SignedDuration::from_secs(60));
+            queue.add_in(ALL, if is_old { PAUSE } else { KEPT });
+        }
+    }
+
+    async fn look(&self, _: &str, _: &Queue) -> Result<Next, Error> {
+        let events = self.world.list(&Kind::EVENT, "");
+        let (due, next) = plan(events.iter().map(AsRef::as_ref), Timestamp::now());
+        for event in &due {
+            let how = Delete { uid: Some(&event.uid), revision: Some(&event.revision), ..Delete::default() };
+            match self.client.delete(&Kind::EVENT, &event.namespace, &event.name, &how).await {
+                Ok(()) => {}
+                // It is gone, or it happened again.
+                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let more = due.len() == SWEEP;
+        Ok(match next {
+            _ if more => Next::In(PAUSE),
+            Some(next) => Next::In(next.max(GATHER)),
+            None => Next::Change,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Events in time.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(fields: Value) -> Object {
+        let mut event = fields.as_object().unwrap().clone();
+        event
+            .insert("metadata".to_owned(), json!({"name": "e", "creationTimestamp": "2026-01-01T00:00:00Z"}));
+        Object::of("events", &event)
+    }
+
+    #[test]
+    fn an_event_goes_an_hour_after_it_last_happened() {
+        let now: Timestamp = "2026-01-01T03:00:00Z".parse().unwrap();
+        for (fields, is_due) in [
+            (json!({}), true),
+            (json!({"lastTimestamp": "2026-01-01T01:59:59Z"}), true),
+            (json!({"lastTimestamp": "2026-01-01T02:00:01Z"}), false),
+            (json!({"lastTimestamp": null, "eventTime": "2026-01-01T02:30:00.000000Z"}), false),
+            (
+                json!({"eventTime": "2026-01-01T00:30:00Z", "series": {"lastObservedTime": "2026-01-01T02:30:00Z"}}),
+                false,
+            ),
+            (json!({"lastTimestamp": "2026-01-01T04:00:00Z"}), false),
+        ] {
+            let event = event(fields.clone());
+            let (found, after) = plan([&event].into_iter(), now);
+            assert_eq!(found.len() == 1, is_due, "{fields}");
+            assert_eq!(after.is_none(), is_due, "{fields}");
+        }
+        let many: Vec<Object> = (0..SWEEP + 5).map(|_| event(json!({}))).collect();
+        let (due, next) = plan(many.iter(), now);
+        assert_eq!((due.len(), next), (SWEEP, Some(PAUSE)));
+    }
+}

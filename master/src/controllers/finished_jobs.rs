@@ -1,0 +1,136 @@
+//! Jobs that say so are deleted a while after they have finished.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::agenda::Next;
+use super::client::{Client, Delete, Error, Json, Kind, Propagation};
+use super::object::{at, text};
+use super::queue::{Controller, Queue};
+use super::world::Change;
+
+/// Its name in `--controllers`.
+pub const NAME: &str = "ttl-after-finished-controller";
+
+/// The controller.
+#[derive(Debug)]
+pub struct Expiry {
+    client: Client,
+}
+
+/// What is to be done about a Job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plan {
+    Nothing,
+    Wait(Duration),
+    Delete,
+}
+
+impl Expiry {
+    /// Deletes through that client.
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+}
+
+fn plan(job: &Json, now: Timestamp) -> Plan {
+    let keep = at(job, "/spec/ttlSecondsAfterFinished").and_then(Value::as_i64);
+    let (Some(seconds), Some(finished)) = (keep, finished(job)) else { return Plan::Nothing };
+    if at(job, "/metadata/deletionTimestamp").is_some() {
+        return Plan::Nothing;
+    }
+    let left = SignedDuration::from_secs(seconds) - now.duration_since(finished);
+    match Duration::try_from(left) {
+        Ok(left) if !left.is_zero() => Plan::Wait(left),
+        _ => Plan::Delete,
+    }
+}
+
+/// When it finished, if it has.
+fn finished(job: &Json) -> Option<Timestamp> {
+    let conditions = at(job, "/status/conditions").and_then(Value::as_array);
+    let is_end = |condition: &&Value| {
+        let is = |field: &str, of: &[&str]| of.contains(&text(condition.get(field)).as_str());
+        is("type", &["Complete", "Failed"]) && is("status", &["True"])
+    };
+    let end = conditions.into_iter().flatten().find(is_end)?;
+    text(end.get("lastTransitionTime")).parse().ok()
+}
+
+#[async_trait]
+impl Controller for Expiry {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn hear(&self, change: &Change, queue: &Queue) {
+        if change.kind.is(&Kind::JOB)
+            && let Some(job) = &change.now
+            && plan(&job.kept, Timestamp::UNIX_EPOCH) != Plan::Nothing
+        {
+            queue.add(&format!("{}/{}", job.namespace, job.name));
+        }
+    }
+
+    async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
+        let (namespace, name) = key.split_once('/').unwrap_or_default();
+        let job = match self.client.get(&Kind::JOB, namespace, name).await {
+            Ok(job) => job,
+            Err(error) if error.is_not_found() => return Ok(Next::Change),
+            Err(error) => return Err(error),
+        };
+        match plan(&job, Timestamp::now()) {
+            Plan::Nothing => Ok(Next::Change),
+            Plan::Wait(left) => Ok(Next::In(left)),
+            Plan::Delete => {
+                let (uid, revision) =
+                    (text(at(&job, "/metadata/uid")), text(at(&job, "/metadata/resourceVersion")));
+                let how = Delete {
+                    uid: Some(&uid),
+                    revision: Some(&revision),
+                    propagation: Some(Propagation::Foreground),
+                    grace_seconds: None,
+                };
+                match self.client.delete(&Kind::JOB, namespace, name, &how).await {
+                    Err(error) if !error.is_not_found() => Err(error),
+                    _ => Ok(Next::Change),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Jobs in time.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_job_goes_when_its_time_is_up() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let ended = json!([{"type": "Suspended", "status": "False"},
+            {"type": "Complete", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+        for (job, expected) in [
+            (json!({"spec": {}, "status": {"conditions": ended}}), Plan::Nothing),
+            (json!({"spec": {"ttlSecondsAfterFinished": 1}, "status": {}}), Plan::Nothing),
+            (json!({"spec": {"ttlSecondsAfterFinished": 60}, "status": {"conditions": ended}}), Plan::Delete),
+            (json!({"spec": {"ttlSecondsAfterFinished": 0}, "status": {"conditions": ended}}), Plan::Delete),
+            (
+                json!({"spec": {"ttlSecondsAfterFinished": 90}, "status": {"conditions": ended}}),
+                Plan::Wait(Duration::from_secs(30)),
+            ),
+            (
+                json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"ttlSecondsAfterFinished": 1}, "status": {"conditions": ended}}),
+                Plan::Nothing,
+            ),
+        ] {
+            assert_eq!(plan(job.as_object().unwrap(), now), expected, "{job}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What a namespace that ends says of itself while it does. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::super::client::{Json, Kind};
+use super::super::object::{Object, at, text};
+
+/// What was seen of a namespace's content.
+#[derive(Clone, Copy, Debug)]
+pub enum Seen<'a> {
+    /// Nobody has looked yet.
+    Nothing,
+    /// What is left of it.
+    Remains(&'a Remains),
+}
+
+/// What is left in a namespace.
+#[derive(Debug, Default)]
+pub struct Remains {
+    /// Objects, by resource as conditions spell it: `pods.`, `deployments.apps`.
+    counts: BTreeMap<String, usize>,
+    /// Objects, by finalizer that keeps them.
+    finalizers: BTreeMap<String, usize>,
+    /// What could not be deleted, and why.
+    pub failed: Vec<String>,
+    /// Why nobody knows what there is.
+    pub undiscovered: Option<String>,
+}
+
+impl Remains {
+    /// These are left of that kind.
+    pub fn add(&mut self, kind: &Kind, left: Vec<Object>) {
+        if left.is_empty() {
+            return;
+        }
+        self.counts.insert(format!("{}.{}", kind.plural, kind.group), left.len());
+        for finalizer in left.into_iter().flat_map(|object| object.finalizers) {
+            *self.finalizers.entry(finalizer).or_default() += 1;
+        }
+    }
+
+    /// True when nothing is left, for certain.
+    pub fn is_nothing(&self) -> bool {
+        self.counts.is_empty() && self.failed.is_empty() && self.undiscovered.is_none()
+    }
+}
+
+/// A condition: its type, and reason and message where it holds, else those where it does not.
+struct Condition {
+    name: &'static str,
+    holds: Option<(&'static str, String)>,
+    otherwise: (&'static str, &'static str),
+}
+
+/// The status a namespace should have; `None` when it has it.
+pub fn status(namespace: &Json, seen: Seen<'_>, now: Timestamp) -> Option<Value> {
+    let old = namespace.get("status").cloned().unwrap_or_else(|| json!({}));
+    let mut status = old.clone();
+    status["phase"] = "Terminating".into();
+    if let Seen::Remains(remains) = seen {
+        let known = old.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        status["conditions"] = Value::Array(merged(known, conditions(remains), now));
+    }
+    (status != old).then_some(status)
+}
+
+/// The namespace without that finalizer in its spec.
+pub fn without(mut namespace: Json, finalizer: &str) -> Json {
+    let finalizers = at(&namespace, "/spec/finalizers").and_then(Value::as_array).into_iter().flatten();
+    let left: Vec<Value> = finalizers.filter(|own| *own != finalizer).cloned().collect();
+    namespace.insert("spec".to_owned(), json!({"finalizers": left}));
+    namespace
+}
+
+// Types, reasons and messages are what people and tools look for in a stock cluster.
+fn conditions(remains: &Remains) -> [Condition; 5] {
+    let undiscovered = remains.undiscovered.clone().map(|why| ("DiscoveryFailed", why));
+    let failed = (!remains.failed.is_empty()).then(|| {
+        let (count, all) = (remains.failed.len(), remains.failed.join(", "));
+        ("ContentDeletionFailed", format!("Failed to delete all resource types, {count} remaining: {all}"))
+    });
+    let listed = |counts: &BTreeMap<String, usize>, verb: &str| {
+        let one = |(name, count): (&String, &usize)| format!("{name} {verb} {count} resource instances");
+        counts.iter().map(one).collect::<Vec<_>>().join(", ")
+    };
+    let content = (!remains.counts.is_empty()).then(|| {
+        ("SomeResourcesRemain", format!("Some resources are remaining: {}", listed(&remains.counts, "has")))
+    });
+    let finalizers = (!remains.finalizers.is_empty()).then(|| {
+        let all = listed(&remains.finalizers, "in");
+        ("SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {all}"))
+    });
+    [
+        Condition {
+            name: "NamespaceDeletionDiscoveryFailure",
+            holds: undiscovered,
+            otherwise: ("ResourcesDiscovered", "All resources successfully discovered"),
+        },
+        Condition {
+            name: "NamespaceDeletionGroupVersionParsingFailure",
+            holds: None,
+            otherwise: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        },
+        Condition {
+            name: "NamespaceDeletionContentFailure",
+            holds: failed,
+            otherwise: ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        },
+        Condition {
+            name: "NamespaceContentRemaining",
+            holds: content,
+            otherwise: ("ContentRemoved", "All content successfully removed"),
+        },
+        Condition {
+            name: "NamespaceFinalizersRemaining",
+            holds: finalizers,
+            otherwise: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        },
+    ]
+}
+
+/// The conditions with these among them; a time moves when a status does.
+fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> Vec<Value> {
+    for condition in conditions {
+        let (status, reason, message) = match condition.holds {
+            Some((reason, message)) => ("True", reason, message),
+            None => ("False", condition.otherwise.0, condition.otherwise.1.to_owned()),
+        };
+        let place = known.iter().position(|old| text(old.get("type")) == condition.name);
+        let old = place.and_then(|place| known.get(place)).filter(|old| text(old.get("status")) == status);
+        let since = old
+            .and_then(|old| old.get("lastTransitionTime").cloned())
+            .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+        let new = json!({
+            "type": condition.name, "status": status, "lastTransitionTime": since,
+            "reason": reason, "message": message,
+        });
+        match place.and_then(|place| known.get_mut(place)) {
+            Some(old) => *old = new,
+            None => known.push(new),
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is said of what is left.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn message(status: &Value, name: &str) -> String {
+        let all = status["conditions"].as_array().unwrap();
+        let condition = all.iter().find(|condition| condition["type"] == name).unwrap();
+        format!("{} {}: {}", condition["status"], condition["reason"], condition["message"]).replace('"', "")
+    }
+
+    #[test]
+    fn what_is_left_is_told_once() {
+        let mut remains = Remains::default();
+        assert!(remains.is_nothing());
+        let held = Object { finalizers: vec!["example.com/hold".to_owned()], ..Object::default() };
+        remains.add(&Kind::POD, vec![held, Object::default()]);
+        remains.add(&Kind::JOB, Vec::new());
+        remains.failed.push("jobs.batch: 500".to_owned());
+        assert!(!remains.is_nothing());
+        let mut namespace = Json::new();
+        let told = status(&namespace, Seen::Remains(&remains), now()).unwrap();
+        for (name, expected) in [
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                "False ResourcesDiscovered: All resources successfully discovered",
+            ),
+            (
+                "NamespaceContentRemaining",
+                "True SomeResourcesRemain: Some resources are remaining: pods. has 2 resource instances",
+            ),
+            (
+                "NamespaceFinalizersRemaining",
+                "True SomeFinalizersRemain: Some content in the namespace has finalizers remaining: \
+                 example.com/hold in 1 resource instances",
+            ),
+            (
+                "NamespaceDeletionContentFailure",
+                "True ContentDeletionFailed: Failed to delete all resource types, 1 remaining: jobs.batch: 500",
+            ),
+        ] {
+            assert_eq!(message(&told, name), expected);
+        }
+        namespace.insert("status".to_owned(), told);
+        let later = "2026-01-02T00:00:00Z".parse().unwrap();
+        assert_eq!(status(&namespace, Seen::Remains(&remains), later), None, "nothing new");
+        let empty = status(&namespace, Seen::Remains(&Remains::default()), later).unwrap();
+        assert_eq!(empty["conditions"].as_array().unwrap().len(), 5);
+        assert_eq!(empty["conditions"][0]["lastTransitionTime"], "2026-01-01T00:00:00Z");
+        assert_eq!(empty["conditions"][3]["lastTransitionTime"], "2026-01-02T00:00:00Z");
+    }
+
+    #[test]
+    fn the_phase_comes_first_and_the_finalizer_goes_last() {
+        let namespace =
+            json!({"spec": {"finalizers": ["kubernetes", "mine"]}, "status": {"phase": "Active"}});
+        let namespace = namespace.as_object().unwrap().clone();
+        assert_eq!(status(&namespace, Seen::Nothing, now()), Some(json!({"phase": "Terminating"})));
+        assert_eq!(without(namespace, "kubernetes")["spec"], json!({"finalizers": ["mine"]}));
+    }
+}

@@ -1,0 +1,169 @@
+//! What the controllers remember of an object: its metadata, and the few fields they decide by.
+
+use serde_json::{Map, Value};
+
+use super::client::Json;
+
+/// Who owns an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Group and version.
+    pub api_version: String,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Identity.
+    pub uid: String,
+    /// The owner waits for this object when it is deleted in the foreground.
+    pub blocks: bool,
+}
+
+/// An object, as far as it is remembered.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Object {
+    /// Empty for what lies in none.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// Identity.
+    pub uid: String,
+    /// The version of it.
+    pub revision: String,
+    /// When it was made, as it is written.
+    pub created: String,
+    /// It is being deleted.
+    pub is_ending: bool,
+    /// What has to be done before it goes.
+    pub finalizers: Vec<String>,
+    /// Who owns it.
+    pub owners: Vec<Owner>,
+    /// The fields that are kept of its kind, by their names at the top.
+    pub kept: Json,
+}
+
+/// Fields that are kept, by resource; nothing but metadata of any other.
+const KEPT: &[(&str, &[&str])] = &[
+    ("pods", &["status.phase"]),
+    ("events", &["eventTime", "lastTimestamp", "series.lastObservedTime"]),
+    ("resourcequotas", &["spec.hard", "status.hard", "status.used"]),
+    ("jobs.batch", &["spec.ttlSecondsAfterFinished", "status.conditions"]),
+];
+
+impl Object {
+    /// Takes what is remembered out of an object of that resource (`pods`, `jobs.batch`).
+    pub fn of(resource: &str, object: &Json) -> Self {
+        let metadata = object.get("metadata").and_then(Value::as_object);
+        let field = |name: &str| metadata.and_then(|metadata| metadata.get(name));
+        let string = |name: &str| text(field(name));
+        let list = |name: &str| field(name).and_then(Value::as_array).into_iter().flatten();
+        let paths = KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths);
+        Self {
+            namespace: string("namespace"),
+            name: string("name"),
+            uid: string("uid"),
+            revision: string("resourceVersion"),
+            created: string("creationTimestamp"),
+            is_ending: field("deletionTimestamp").is_some_and(|time| !time.is_null()),
+            finalizers: list("finalizers").map(|name| text(Some(name))).collect(),
+            owners: list("ownerReferences").map(Owner::of).collect(),
+            kept: keep(object, paths),
+        }
+    }
+
+    /// A kept field by its path (`/status/phase`).
+    pub fn kept(&self, pointer: &str) -> Option<&Value> {
+        at(&self.kept, pointer)
+    }
+
+    /// True when it has that finalizer.
+    pub fn awaits(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|own| own == finalizer)
+    }
+}
+
+impl Owner {
+    fn of(reference: &Value) -> Self {
+        Self {
+            api_version: text(reference.get("apiVersion")),
+            kind: text(reference.get("kind")),
+            name: text(reference.get("name")),
+            uid: text(reference.get("uid")),
+            blocks: reference.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
+        }
+    }
+
+    /// The group of its kind.
+    pub fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
+}
+
+/// A field of an object by its path (`/status/phase`).
+pub fn at<'a>(object: &'a Json, pointer: &str) -> Option<&'a Value> {
+    let (first, rest) = pointer.strip_prefix('/')?.split_once('/').unwrap_or((&pointer[1..], ""));
+    let value = object.get(first)?;
+    if rest.is_empty() { Some(value) } else { value.pointer(&format!("/{rest}")) }
+}
+
+/// A text, empty when there is none.
+pub fn text(value: Option<&Value>) -> String {
+    value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn keep(object: &Json, paths: &[&str]) -> Json {
+    let mut kept = Json::new();
+    for path in paths {
+        let Some(value) = at(object, &format!("/{}", path.replace('.', "/"))) else { continue };
+        let mut into = &mut kept;
+        let mut names = path.split('.').peekable();
+        while let Some(name) = names.next() {
+            if names.peek().is_none() {
+                into.insert(name.to_owned(), value.clone());
+                break;
+            }
+            let entry = into.entry(name).or_insert_with(|| Value::Object(Map::new()));
+            match entry.as_object_mut() {
+                Some(inner) => into = inner,
+                None => break,
+            }
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is kept, and what is not.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn metadata_and_a_few_fields_are_kept() {
+        let pod = json!({
+            "metadata": {
+                "name": "a", "namespace": "n", "uid": "1", "finalizers": ["x"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "blockOwnerDeletion": true}],
+            },
+            "spec": {"containers": []},
+            "status": {"phase": "Failed", "message": "long"},
+        });
+        let pod = Object::of("pods", pod.as_object().unwrap());
+        assert!(pod.is_ending && pod.awaits("x") && pod.owners[0].blocks);
+        assert_eq!(pod.owners[0].group(), "apps");
+        assert_eq!(Value::from(pod.kept.clone()), json!({"status": {"phase": "Failed"}}));
+        assert_eq!(pod.kept("/status/phase").unwrap(), "Failed");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_nothing_panics(name in "(metadata|spec|status)", field in "[a-zA-Z]{1,16}", value in any::<Option<i64>>()) {
+            let object = json!({&name: {field: value}});
+            let _ = Object::of("jobs.batch", object.as_object().unwrap());
+            let _ = Object::of("events", &json!({&name: value}).as_object().unwrap().clone());
+        }
+    }
+}

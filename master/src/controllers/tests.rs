@@ -1,0 +1,179 @@
+//! Controllers over an API in this process, seen through their own client.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeMap;
+
+use apiserver::registry::Registry;
+use apiserver::storage::{Limits, Memory};
+use apiserver::{Api, Catalog, Version, kinds};
+use serde_json::{Value, json};
+
+use super::client::{Delete, Json, Propagation};
+use super::object::{at, text};
+use super::*;
+
+/// How long anything may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A client of a server on which these controllers run.
+async fn running(which: Controllers) -> Client {
+    let version = Version { major: "1", minor: "36", git_version: "test" };
+    let registry =
+        Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
+    let client = Client::inside(Api::writable(registry, Vec::new(), version).router());
+    tokio::spawn(run(client.clone(), which, Facts { root_ca: "PEM".to_owned() }));
+    client
+}
+
+async fn namespace(client: &Client, name: &str) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+        "spec": {"finalizers": ["kubernetes"]}});
+    client.create(&Kind::NAMESPACE, "", namespace).await.unwrap();
+}
+
+async fn config_map(client: &Client, namespace: &str, name: &str, owner: Option<(&str, &str)>) -> String {
+    let owners: Vec<Value> = owner
+        .into_iter()
+        .map(|(name, uid)| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid}))
+        .collect();
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners},
+    });
+    let made = client.create(&Kind::CONFIG_MAP, namespace, object).await.unwrap();
+    text(at(&made, "/metadata/uid"))
+}
+
+/// Waits until what there is of a kind, by `namespace/name`, is as it should be.
+async fn until(client: &Client, kind: &Kind, is_right: impl Fn(&BTreeMap<String, Json>) -> bool) {
+    let look = async || loop {
+        let mut found = BTreeMap::new();
+        let revision = client
+            .list(kind, "", |object| {
+                let key = [text(at(&object, "/metadata/namespace")), text(at(&object, "/metadata/name"))];
+                found.insert(key.join("/"), object);
+            })
+            .await
+            .unwrap();
+        if is_right(&found) {
+            return;
+        }
+        client.watch(kind, &revision).await.unwrap().next().await.unwrap().unwrap();
+    };
+    tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("{kind:?} is never right"));
+}
+
+#[tokio::test]
+async fn every_namespace_gets_its_account_and_certificate() {
+    let client = running(Controllers::All).await;
+    namespace(&client, "shop").await;
+    until(&client, &Kind::SERVICE_ACCOUNT, |found| found.contains_key("shop/default")).await;
+    let certificate = |found: &BTreeMap<String, Json>| {
+        found.get("shop/kube-root-ca.crt").map(|object| text(at(object, "/data/ca.crt")))
+    };
+    until(&client, &Kind::CONFIG_MAP, |found| certificate(found).as_deref() == Some("PEM")).await;
+    let edit = json!({"data": {"ca.crt": "mine", "more": "x"}});
+    client.patch(&Kind::CONFIG_MAP, "shop", "kube-root-ca.crt", edit).await.unwrap();
+    until(&client, &Kind::CONFIG_MAP, |found| {
+        found.get("shop/kube-root-ca.crt").and_then(|object| object.get("data"))
+            == Some(&json!({"ca.crt": "PEM"}))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_nobody_owns_goes_and_the_rest_stays() {
+    let client = running(Controllers::Only(vec![garbage::NAME.to_owned()])).await;
+    namespace(&client, "shop").await;
+    namespace(&client, "far").await;
+    let owner = config_map(&client, "shop", "owner", None).await;
+    let child = config_map(&client, "shop", "child", Some(("owner", &owner))).await;
+    config_map(&client, "shop", "grandchild", Some(("child", &child))).await;
+    config_map(&client, "shop", "stranger", None).await;
+    // It names an owner that is there, in another namespace.
+    config_map(&client, "far", "lost", Some(("owner", &owner))).await;
+    until(&client, &Kind::CONFIG_MAP, |found| !found.contains_key("far/lost") && found.len() == 4).await;
+    until(&client, &Kind::EVENT, |found| {
+        found.values().any(|event| event.get("reason") == Some(&"OwnerRefInvalidNamespace".into()))
+    })
+    .await;
+    let how = Delete { propagation: Some(Propagation::Foreground), ..Delete::default() };
+    client.delete(&Kind::CONFIG_MAP, "shop", "owner", &how).await.unwrap();
+    until(&client, &Kind::CONFIG_MAP, |found| found.keys().eq(["shop/stranger"])).await;
+}
+
+#[tokio::test]
+async fn a_kind_that_is_not_served_is_not_an_object_that_is_not_there() {
+    let client = running(Controllers::None).await;
+    let missing = client.get(&Kind::CONFIG_MAP, "shop", "a").await.unwrap_err();
+    assert!(missing.is_not_found() && !missing.is_no_such_path(), "{missing}");
+    let odd = Kind { plural: "widgets".into(), ..Kind::CONFIG_MAP };
+    let odd = client.get(&odd, "shop", "a").await.unwrap_err();
+    assert!(!odd.is_not_found() && odd.is_no_such_path(), "{odd}");
+}
+
+#[tokio::test]
+async fn orphans_stay_and_forget() {
+    let client = running(Controllers::Only(vec![garbage::NAME.to_owned()])).await;
+    namespace(&client, "shop").await;
+    let owner = config_map(&client, "shop", "owner", None).await;
+    config_map(&client, "shop", "child", Some(("owner", &owner))).await;
+    let how = Delete { propagation: Some(Propagation::Orphan), ..Delete::default() };
+    client.delete(&Kind::CONFIG_MAP, "shop", "owner", &how).await.unwrap();
+    until(&client, &Kind::CONFIG_MAP, |found| {
+        let owners = |object: &Json| {
+            at(object, "/metadata/ownerReferences").and_then(Value::as_array).map_or(0, Vec::len)
+        };
+        found.keys().eq(["shop/child"]) && found.values().all(|object| owners(object) == 0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn quotas_are_counted_and_counted_anew() {
+    let client = running(Controllers::Only(vec![quotas::NAME.to_owned()])).await;
+    namespace(&client, "shop").await;
+    config_map(&client, "shop", "a", None).await;
+    config_map(&client, "shop", "b", None).await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+        "spec": {"hard": {"configmaps": "5", "count/secrets": "1"}},
+    });
+    client.create(&Kind::RESOURCE_QUOTA, "shop", quota).await.unwrap();
+    let used = |found: &BTreeMap<String, Json>, expected: Value| {
+        found.get("shop/q").and_then(|quota| at(quota, "/status/used").cloned()) == Some(expected)
+    };
+    until(&client, &Kind::RESOURCE_QUOTA, |found| {
+        used(found, json!({"configmaps": "2", "count/secrets": "0"}))
+    })
+    .await;
+    client.delete(&Kind::CONFIG_MAP, "shop", "a", &Delete::default()).await.unwrap();
+    until(&client, &Kind::RESOURCE_QUOTA, |found| {
+        used(found, json!({"configmaps": "1", "count/secrets": "0"}))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_namespace_goes_with_everything_in_it() {
+    let client = running(Controllers::All).await;
+    namespace(&client, "shop").await;
+    until(&client, &Kind::SERVICE_ACCOUNT, |found| found.contains_key("shop/default")).await;
+    config_map(&client, "shop", "free", None).await;
+    config_map(&client, "shop", "held", None).await;
+    let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
+    client.patch(&Kind::CONFIG_MAP, "shop", "held", hold).await.unwrap();
+    client.delete(&Kind::NAMESPACE, "", "shop", &Delete::default()).await.unwrap();
+    until(&client, &Kind::NAMESPACE, |found| {
+        let conditions =
+            found.get("/shop").and_then(|shop| at(shop, "/status/conditions")).map(Value::to_string);
+        conditions.is_some_and(|all| all.contains("example.com/hold in 1 resource instances"))
+    })
+    .await;
+    until(&client, &Kind::CONFIG_MAP, |found| {
+        found.keys().filter(|key| key.starts_with("shop/")).eq(["shop/held"])
+    })
+    .await;
+    let free = json!({"metadata": {"finalizers": null}});
+    client.patch(&Kind::CONFIG_MAP, "shop", "held", free).await.unwrap();
+    until(&client, &Kind::NAMESPACE, |found| !found.contains_key("/shop")).await;
+}

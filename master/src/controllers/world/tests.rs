@@ -1,0 +1,42 @@
+//! What is told when a list differs from what was seen.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Hear for Notes {
+    fn hear(&self, change: &Change) {
+        let of = |object: &Option<Arc<Object>>| object.as_ref().map_or("-".to_owned(), |o| o.uid.clone());
+        let note = format!("{}->{}", of(&change.before), of(&change.now));
+        self.0.lock().unwrap().push(note);
+    }
+}
+
+fn pod(name: &str, uid: &str) -> Object {
+    Object { namespace: "n".to_owned(), name: name.to_owned(), uid: uid.to_owned(), ..Object::default() }
+}
+
+#[test]
+fn everything_that_differs_is_told_once() {
+    let world = World::default();
+    let notes = Arc::new(Notes::default());
+    world.tell(notes.clone());
+    assert!(world.open(&Arc::new(Kind::POD)) && !world.open(&Arc::new(Kind::POD)));
+    let told = || std::mem::take(&mut *notes.0.lock().unwrap());
+    world.replace(&Kind::POD, vec![pod("a", "1"), pod("b", "2")]);
+    assert_eq!(told(), ["-->1", "-->2"]);
+    world.replace(&Kind::POD, vec![pod("a", "1"), pod("c", "3")]);
+    assert_eq!(told(), ["-->3", "2->-"]);
+    world.put(&Kind::POD, pod("a", "4"));
+    assert_eq!(told(), ["1->-", "-->4"], "an object made anew is another one");
+    world.remove(&Kind::POD, "n", "a");
+    world.remove(&Kind::POD, "n", "a");
+    assert_eq!(told(), ["4->-"]);
+    assert_eq!(world.list(&Kind::POD, "n").len(), 1);
+    assert_eq!(world.list(&Kind::POD, "m").len(), 0);
+    assert!(world.kind("v1", "Pod").is_ok() && world.kind("apps/v1", "Pod").is_err());
+    world.close(&Kind::POD);
+    assert!(world.get(&Kind::POD, "n", "c").is_none() && told().is_empty(), "not seeing is not knowing");
+}
