@@ -21,6 +21,8 @@ pub struct Definition {
     pub versions: Vec<Version>,
     /// The version objects are stored as.
     pub stored: String,
+    /// Some objects may be stored as another version still.
+    pub is_mixed: bool,
 }
 
 /// One version of a kind.
@@ -30,8 +32,6 @@ pub struct Version {
     pub name: String,
     /// What its objects are made of.
     pub schema: Arc<Schema>,
-    /// The schema as it was written, for the documents clients read.
-    pub open_api: Value,
     /// Objects have a status that is written by itself.
     pub has_status: bool,
     /// Where the numbers of the `scale` subresource stand, if there is one.
@@ -92,7 +92,10 @@ impl Definition {
             .collect();
         let stored = name(stored);
         served.sort_by_key(|version| version.name != stored);
-        Some(Self { group, names, namespaced: text("scope") == "Namespaced", versions: served, stored })
+        let all_stored = definition.get("status").and_then(|status| status.get("storedVersions")?.as_array());
+        let is_mixed = all_stored.into_iter().flatten().any(|version| *version != *stored);
+        let namespaced = text("scope") == "Namespaced";
+        Some(Self { group, names, namespaced, versions: served, stored, is_mixed })
     }
 }
 
@@ -107,7 +110,6 @@ impl Version {
             value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
         let name = name(version);
-        let open_api = at("/schema/openAPIV3Schema").cloned().unwrap_or_default();
         let columns =
             at("/additionalPrinterColumns").and_then(Value::as_array).filter(|columns| !columns.is_empty());
         let own = at("/deprecationWarning").and_then(Value::as_str).map(str::to_owned);
@@ -115,8 +117,7 @@ impl Version {
         Self {
             warning: is_deprecated
                 .then(|| own.unwrap_or_else(|| format!("{group}/{name} {kind} is deprecated"))),
-            schema: Arc::new(Schema::read(&open_api)),
-            open_api,
+            schema: Arc::new(Schema::read(at("/schema/openAPIV3Schema").unwrap_or(&Value::Null))),
             has_status: at("/subresources/status").is_some(),
             scale: at("/subresources/scale").map(|scale| Scale {
                 spec_replicas: texts(scale, "specReplicasPath"),

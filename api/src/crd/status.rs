@@ -7,7 +7,7 @@ use super::names::{Names, Taken};
 use crate::strategy::Json;
 
 /// The condition that says that objects can be written.
-pub const ESTABLISHED: &str = "Established";
+const ESTABLISHED: &str = "Established";
 const NAMES_ACCEPTED: &str = "NamesAccepted";
 const TERMINATING: &str = "Terminating";
 
@@ -63,6 +63,11 @@ pub fn with_status(definition: &Json, status: Value) -> Json {
 /// True when objects can be written.
 pub fn is_established(definition: &Json) -> bool {
     has(definition, ESTABLISHED)
+}
+
+/// True when the definition has every name it asks for.
+pub fn has_all_names(definition: &Json) -> bool {
+    has(definition, NAMES_ACCEPTED)
 }
 
 /// True when the definition is being deleted.
