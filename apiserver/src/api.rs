@@ -11,12 +11,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::list::Page;
+use crate::openapi::Described;
 use crate::registry::Registry;
 use crate::request::{Include, ListOptions, Objects, Target};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::{Memory, Scope};
-use crate::{discovery, table, watch, write};
+use crate::{discovery, openapi, table, watch, write};
 
 const JSON: &str = "application/json";
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -56,7 +57,11 @@ impl Api {
 
     /// A router whose fallback answers every path: with what it names, or a `Status` that says it names nothing.
     pub fn router(self: &Arc<Self>) -> Router {
-        Router::new().fallback(answer).with_state(self.clone())
+        let resources = self.resources;
+        let described =
+            move || resources.iter().map(|row| Described { resource: *row, schema: None }).collect();
+        let documents = openapi::router(described, self.version.git_version);
+        Router::new().fallback(answer).with_state(self.clone()).merge(documents)
     }
 
     fn answer(&self, method: &Method, request: &Request<Body>) -> Result<Response, Status> {

@@ -62,7 +62,11 @@ const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 
 /// Everything that is served.
 pub const KINDS: &[Resource] = &[
-    cluster(with_status(row(CORE, "Namespace", "namespaces", "namespace", &["ns"]))),
+    Resource {
+        fields: &["status.phase"],
+        columns: table::NAMESPACES,
+        ..cluster(with_status(row(CORE, "Namespace", "namespaces", "namespace", &["ns"])))
+    },
     Resource {
         fields: &["spec.unschedulable"],
         columns: table::NODES,
@@ -84,9 +88,15 @@ pub const KINDS: &[Resource] = &[
     },
     Resource { columns: table::CONFIG_MAPS, ..row(CORE, "ConfigMap", "configmaps", "configmap", &["cm"]) },
     Resource { fields: &["type"], columns: table::SECRETS, ..row(CORE, "Secret", "secrets", "secret", &[]) },
-    row(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount", &["sa"]),
-    in_all(with_status(row(CORE, "Service", "services", "service", &["svc"]))),
-    row(CORE, "Endpoints", "endpoints", "endpoints", &["ep"]),
+    Resource {
+        columns: table::SERVICE_ACCOUNTS,
+        ..row(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount", &["sa"])
+    },
+    Resource {
+        columns: table::SERVICES,
+        ..in_all(with_status(row(CORE, "Service", "services", "service", &["svc"])))
+    },
+    Resource { columns: table::ENDPOINTS, ..row(CORE, "Endpoints", "endpoints", "endpoints", &["ep"]) },
     Resource {
         fields: &[
             "involvedObject.kind",
@@ -104,61 +114,160 @@ pub const KINDS: &[Resource] = &[
         columns: table::EVENTS,
         ..row(CORE, "Event", "events", "event", &["ev"])
     },
-    in_all(with_status(row(
-        CORE,
-        "ReplicationController",
-        "replicationcontrollers",
-        "replicationcontroller",
-        &["rc"],
-    ))),
-    row(CORE, "PodTemplate", "podtemplates", "podtemplate", &[]),
-    row(CORE, "LimitRange", "limitranges", "limitrange", &["limits"]),
-    with_status(row(CORE, "ResourceQuota", "resourcequotas", "resourcequota", &["quota"])),
-    cluster(with_status(row(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume", &["pv"]))),
-    with_status(row(
-        CORE,
-        "PersistentVolumeClaim",
-        "persistentvolumeclaims",
-        "persistentvolumeclaim",
-        &["pvc"],
-    )),
-    in_all(with_status(row(APPS, "Deployment", "deployments", "deployment", &["deploy"]))),
-    in_all(with_status(row(APPS, "ReplicaSet", "replicasets", "replicaset", &["rs"]))),
-    in_all(with_status(row(APPS, "StatefulSet", "statefulsets", "statefulset", &["sts"]))),
-    in_all(with_status(row(APPS, "DaemonSet", "daemonsets", "daemonset", &["ds"]))),
-    row(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision", &[]),
-    in_all(with_status(row(BATCH, "Job", "jobs", "job", &[]))),
-    in_all(with_status(row(BATCH, "CronJob", "cronjobs", "cronjob", &["cj"]))),
-    row(("coordination.k8s.io", "v1"), "Lease", "leases", "lease", &[]),
-    row(("discovery.k8s.io", "v1"), "EndpointSlice", "endpointslices", "endpointslice", &[]),
-    with_status(row(
-        ("policy", "v1"),
-        "PodDisruptionBudget",
-        "poddisruptionbudgets",
-        "poddisruptionbudget",
-        &["pdb"],
-    )),
-    with_status(row(NET, "Ingress", "ingresses", "ingress", &["ing"])),
-    cluster(row(NET, "IngressClass", "ingressclasses", "ingressclass", &[])),
-    row(NET, "NetworkPolicy", "networkpolicies", "networkpolicy", &["netpol"]),
-    cluster(row(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses", "priorityclass", &["pc"])),
-    cluster(row(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", "runtimeclass", &[])),
-    cluster(row(STORAGE, "StorageClass", "storageclasses", "storageclass", &["sc"])),
-    cluster(row(STORAGE, "CSIDriver", "csidrivers", "csidriver", &[])),
-    cluster(with_status(row(STORAGE, "CSINode", "csinodes", "csinode", &[]))),
-    row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity", &[]),
-    cluster(with_status(row(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment", &[]))),
-    with_status(row(
-        ("autoscaling", "v2"),
-        "HorizontalPodAutoscaler",
-        "horizontalpodautoscalers",
-        "horizontalpodautoscaler",
-        &["hpa"],
-    )),
-    row(RBAC, "Role", "roles", "role", &[]),
-    row(RBAC, "RoleBinding", "rolebindings", "rolebinding", &[]),
-    cluster(row(RBAC, "ClusterRole", "clusterroles", "clusterrole", &[])),
-    cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[])),
+    Resource {
+        columns: table::REPLICATION_CONTROLLERS,
+        ..in_all(with_status(row(
+            CORE,
+            "ReplicationController",
+            "replicationcontrollers",
+            "replicationcontroller",
+            &["rc"],
+        )))
+    },
+    Resource {
+        columns: table::POD_TEMPLATES,
+        ..row(CORE, "PodTemplate", "podtemplates", "podtemplate", &[])
+    },
+    Resource {
+        columns: table::NAME_AND_CREATED,
+        ..row(CORE, "LimitRange", "limitranges", "limitrange", &["limits"])
+    },
+    Resource {
+        columns: table::RESOURCE_QUOTAS,
+        ..with_status(row(CORE, "ResourceQuota", "resourcequotas", "resourcequota", &["quota"]))
+    },
+    Resource {
+        columns: table::VOLUMES,
+        ..cluster(with_status(row(
+            CORE,
+            "PersistentVolume",
+            "persistentvolumes",
+            "persistentvolume",
+            &["pv"],
+        )))
+    },
+    Resource {
+        columns: table::VOLUME_CLAIMS,
+        ..with_status(row(
+            CORE,
+            "PersistentVolumeClaim",
+            "persistentvolumeclaims",
+            "persistentvolumeclaim",
+            &["pvc"],
+        ))
+    },
+    Resource {
+        columns: table::DEPLOYMENTS,
+        ..in_all(with_status(row(APPS, "Deployment", "deployments", "deployment", &["deploy"])))
+    },
+    Resource {
+        columns: table::REPLICA_SETS,
+        ..in_all(with_status(row(APPS, "ReplicaSet", "replicasets", "replicaset", &["rs"])))
+    },
+    Resource {
+        columns: table::STATEFUL_SETS,
+        ..in_all(with_status(row(APPS, "StatefulSet", "statefulsets", "statefulset", &["sts"])))
+    },
+    Resource {
+        columns: table::DAEMON_SETS,
+        ..in_all(with_status(row(APPS, "DaemonSet", "daemonsets", "daemonset", &["ds"])))
+    },
+    Resource {
+        columns: table::CONTROLLER_REVISIONS,
+        ..row(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision", &[])
+    },
+    Resource { columns: table::JOBS, ..in_all(with_status(row(BATCH, "Job", "jobs", "job", &[]))) },
+    Resource {
+        columns: table::CRON_JOBS,
+        ..in_all(with_status(row(BATCH, "CronJob", "cronjobs", "cronjob", &["cj"])))
+    },
+    Resource {
+        columns: table::LEASES,
+        ..row(("coordination.k8s.io", "v1"), "Lease", "leases", "lease", &[])
+    },
+    Resource {
+        columns: table::ENDPOINT_SLICES,
+        ..row(("discovery.k8s.io", "v1"), "EndpointSlice", "endpointslices", "endpointslice", &[])
+    },
+    Resource {
+        columns: table::DISRUPTION_BUDGETS,
+        ..with_status(row(
+            ("policy", "v1"),
+            "PodDisruptionBudget",
+            "poddisruptionbudgets",
+            "poddisruptionbudget",
+            &["pdb"],
+        ))
+    },
+    Resource {
+        columns: table::INGRESSES,
+        ..with_status(row(NET, "Ingress", "ingresses", "ingress", &["ing"]))
+    },
+    Resource {
+        columns: table::INGRESS_CLASSES,
+        ..cluster(row(NET, "IngressClass", "ingressclasses", "ingressclass", &[]))
+    },
+    Resource {
+        columns: table::NETWORK_POLICIES,
+        ..row(NET, "NetworkPolicy", "networkpolicies", "networkpolicy", &["netpol"])
+    },
+    Resource {
+        columns: table::PRIORITY_CLASSES,
+        ..cluster(row(
+            ("scheduling.k8s.io", "v1"),
+            "PriorityClass",
+            "priorityclasses",
+            "priorityclass",
+            &["pc"],
+        ))
+    },
+    Resource {
+        columns: table::RUNTIME_CLASSES,
+        ..cluster(row(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", "runtimeclass", &[]))
+    },
+    Resource {
+        columns: table::STORAGE_CLASSES,
+        ..cluster(row(STORAGE, "StorageClass", "storageclasses", "storageclass", &["sc"]))
+    },
+    Resource {
+        columns: table::CSI_DRIVERS,
+        ..cluster(row(STORAGE, "CSIDriver", "csidrivers", "csidriver", &[]))
+    },
+    Resource {
+        columns: table::CSI_NODES,
+        ..cluster(with_status(row(STORAGE, "CSINode", "csinodes", "csinode", &[])))
+    },
+    Resource {
+        columns: table::STORAGE_CAPACITIES,
+        ..row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity", &[])
+    },
+    Resource {
+        columns: table::ATTACHMENTS,
+        ..cluster(with_status(row(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment", &[])))
+    },
+    Resource {
+        columns: table::AUTOSCALERS,
+        ..with_status(row(
+            ("autoscaling", "v2"),
+            "HorizontalPodAutoscaler",
+            "horizontalpodautoscalers",
+            "horizontalpodautoscaler",
+            &["hpa"],
+        ))
+    },
+    Resource { columns: table::NAME_AND_CREATED, ..row(RBAC, "Role", "roles", "role", &[]) },
+    Resource {
+        columns: table::ROLE_BINDINGS,
+        ..row(RBAC, "RoleBinding", "rolebindings", "rolebinding", &[])
+    },
+    Resource {
+        columns: table::NAME_AND_CREATED,
+        ..cluster(row(RBAC, "ClusterRole", "clusterroles", "clusterrole", &[]))
+    },
+    Resource {
+        columns: table::ROLE_BINDINGS,
+        ..cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[]))
+    },
 ];
 
 #[cfg(test)]

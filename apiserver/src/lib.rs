@@ -10,6 +10,7 @@ pub mod discovery;
 mod identity;
 pub mod kinds;
 pub mod list;
+pub mod openapi;
 pub mod registry;
 pub mod request;
 pub mod resource;

@@ -12,12 +12,11 @@ pub fn definitions(columns: &Columns) -> Value {
         .heads
         .iter()
         .map(|head| {
-            let format = if head.name == "Name" { "name" } else { "" };
             json!({
                 "name": head.name,
                 "type": head.kind,
-                "format": format,
-                "description": "",
+                "format": head.format,
+                "description": head.description,
                 "priority": head.priority,
             })
         })

@@ -23,7 +23,7 @@ mod wait;
 mod wire;
 mod world;
 
-pub use binary::{binary, installed};
+pub use binary::{binary, installed, kubectls};
 pub use chance::Chance;
 pub use engine::{Container, Engine, IMAGE};
 pub use history::{Event, History};

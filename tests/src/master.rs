@@ -137,9 +137,21 @@ impl Master {
 
     /// Runs a real kubectl with that kubeconfig, and a home of its own.
     pub async fn kubectl(&self, kubeconfig: &Path, arguments: &[&str]) -> Output {
-        let mut command = tokio::process::Command::new(installed("kubernetes-client", "kubectl"));
-        command.env("HOME", self.folder.path()).arg("--kubeconfig").arg(kubeconfig).args(arguments);
+        self.kubectl_at(&installed("kubernetes-client", "kubectl"), kubeconfig, arguments).await
+    }
+
+    /// Runs that kubectl, which has a home of its own.
+    pub async fn kubectl_at(&self, kubectl: &Path, kubeconfig: &Path, arguments: &[&str]) -> Output {
+        let mut command = tokio::process::Command::new(kubectl);
+        command.env("HOME", self.home_of(kubectl)).arg("--kubeconfig").arg(kubeconfig).args(arguments);
         self.output(command).await
+    }
+
+    /// Its cache is in its home, and no two versions share one.
+    fn home_of(&self, kubectl: &Path) -> PathBuf {
+        let home = self.folder.path().join(kubectl.file_name().unwrap_or_default());
+        fs::create_dir_all(&home).unwrap();
+        home
     }
 
     async fn output(&self, mut command: tokio::process::Command) -> Output {

@@ -3,9 +3,26 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Object, age, name, text};
+use super::{Column, Columns, NAME, Object, age, name, number, shown, text, wide};
 
-pub(super) fn cells(event: &Object, now: Timestamp) -> Vec<Value> {
+/// Events.
+pub const EVENTS: Columns = Columns {
+    heads: &[
+        shown("Last Seen", "How long ago it happened last."),
+        shown("Type", "Normal or Warning."),
+        shown("Reason", "In one word, what happened."),
+        shown("Object", "To what."),
+        wide("Subobject", "To which part of it."),
+        wide("Source", "Who says so."),
+        shown("Message", "What happened."),
+        wide("First Seen", "How long ago it happened first."),
+        Column { priority: 1, ..number("Count", "How often it happened.") },
+        Column { priority: 1, ..NAME },
+    ],
+    cells,
+};
+
+fn cells(event: &Object, now: Timestamp) -> Vec<Value> {
     let top = |field: &str| event.get(field).and_then(Value::as_str).unwrap_or_default();
     let series = |field: &str| event.get("series").and_then(|series| series.get(field));
     // An event of the newer API has one precise moment instead of a first and a last.

@@ -3,9 +3,26 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{NONE, Object, age, condition, field, list, name, or_none};
+use super::{AGE, Columns, NAME, NONE, Object, age, condition, field, list, name, or_none, shown, wide};
 
-pub(super) fn cells(node: &Object, now: Timestamp) -> Vec<Value> {
+/// Nodes.
+pub const NODES: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Status", "Whether it is ready for pods, and may be given any."),
+        shown("Roles", "What it is for."),
+        AGE,
+        shown("Version", "That of its kubelet."),
+        wide("Internal-IP", "Its address for other nodes."),
+        wide("External-IP", "Its address for everybody."),
+        wide("OS-Image", "Its operating system."),
+        wide("Kernel-Version", "Its kernel."),
+        wide("Container-Runtime", "What runs its containers."),
+    ],
+    cells,
+};
+
+fn cells(node: &Object, now: Timestamp) -> Vec<Value> {
     let info = |field: &str| {
         let info = node.get("status").and_then(|status| status.get("nodeInfo"));
         info.and_then(|info| info.get(field)).and_then(Value::as_str).unwrap_or_default()

@@ -5,9 +5,27 @@ use std::collections::HashSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{NONE, Object, age, condition, field, list, name, or_none, text};
+use super::{
+    AGE, Columns, NAME, NONE, Object, age, condition, field, list, name, or_none, shown, text, wide,
+};
 
-pub(super) fn cells(pod: &Object, now: Timestamp) -> Vec<Value> {
+/// Pods.
+pub const PODS: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Ready", "How many of its containers are ready."),
+        shown("Status", "In one word, how it fares."),
+        shown("Restarts", "How often its containers were started again."),
+        AGE,
+        wide("IP", "Its address."),
+        wide("Node", "Where it runs."),
+        wide("Nominated Node", "Where it will run once others have made room."),
+        wide("Readiness Gates", "How many of its further conditions hold."),
+    ],
+    cells,
+};
+
+fn cells(pod: &Object, now: Timestamp) -> Vec<Value> {
     let summary = Summary::of(pod);
     let ips = list(pod, "status", "podIPs");
     let ip = ips.first().map_or(text(pod, "status", "podIP"), |ip| field(ip, "ip"));

@@ -1,6 +1,9 @@
 //! Objects and their lines.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod custom;
+mod kinds;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -1,0 +1,111 @@
+//! Jobs and CronJobs: how far they are, and for how long.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::template::{CONTAINERS, IMAGES, SELECTOR, containers};
+use super::{
+    AGE, Columns, NAME, NONE, Object, age, at, condition, count, flag, list, name, number, or_none, selector,
+    shown, text, text_at,
+};
+
+/// Jobs.
+pub const JOBS: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Status", "In one word, how it fares."),
+        shown("Completions", "How many pods have succeeded, of how many that should."),
+        shown("Duration", "How long it has run."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: job,
+};
+
+/// CronJobs.
+pub const CRON_JOBS: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Schedule", "When it makes jobs."),
+        shown("Timezone", "Where the schedule is read."),
+        flag("Suspend", "Whether it rests."),
+        number("Active", "How many of its jobs run."),
+        shown("Last Schedule", "How long ago it last made one."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: cron_job,
+};
+
+fn job(object: &Object, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers(object, &["spec", "template", "spec", "containers"]);
+    vec![
+        name(object),
+        status(object).into(),
+        completions(object).into(),
+        duration(object, now).into(),
+        age::of(object, now),
+        containers,
+        images,
+        selector(at(object, &["spec", "selector"])).into(),
+    ]
+}
+
+fn status(object: &Object) -> &'static str {
+    let holds = |of: &str| condition(object, of) == Some("True");
+    match () {
+        () if holds("Complete") => "Complete",
+        () if holds("Failed") => "Failed",
+        () if !text(object, "metadata", "deletionTimestamp").is_empty() => "Terminating",
+        () if holds("Suspended") => "Suspended",
+        () if holds("FailureTarget") => "FailureTarget",
+        () if holds("SuccessCriteriaMet") => "SuccessCriteriaMet",
+        () => "Running",
+    }
+}
+
+fn completions(object: &Object) -> String {
+    let succeeded = count(object, &["status", "succeeded"]);
+    let parallelism = count(object, &["spec", "parallelism"]);
+    match at(object, &["spec", "completions"]).and_then(Value::as_i64) {
+        Some(completions) => format!("{succeeded}/{completions}"),
+        None if parallelism > 1 => format!("{succeeded}/1 of {parallelism}"),
+        None => format!("{succeeded}/1"),
+    }
+}
+
+fn duration(object: &Object, now: Timestamp) -> String {
+    let moment = |of: &str| text(object, "status", of).parse::<Timestamp>().ok();
+    let Some(start) = moment("startTime") else { return String::new() };
+    age::duration(moment("completionTime").unwrap_or(now).duration_since(start).as_secs())
+}
+
+fn cron_job(object: &Object, now: Timestamp) -> Vec<Value> {
+    let job = ["spec", "jobTemplate", "spec"];
+    let [containers, images] = containers(object, &[&job[..], &["template", "spec", "containers"]].concat());
+    let suspend = match at(object, &["spec", "suspend"]).and_then(Value::as_bool) {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "<unset>",
+    };
+    let last = match text(object, "status", "lastScheduleTime") {
+        "" => NONE.to_owned(),
+        last => age::since(last, now),
+    };
+    vec![
+        name(object),
+        text(object, "spec", "schedule").into(),
+        or_none(text_at(object, &["spec", "timeZone"])),
+        suspend.into(),
+        list(object, "status", "active").len().into(),
+        last.into(),
+        age::of(object, now),
+        containers,
+        images,
+        selector(at(object, &[&job[..], &["selector"]].concat())).into(),
+    ]
+}

@@ -1,0 +1,48 @@
+//! CertificateSigningRequests: who asks for what, and what became of it.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{AGE, Columns, NAME, NONE, Object, age, at, condition, name, shown, text};
+
+/// CertificateSigningRequests.
+pub const SIGNING_REQUESTS: Columns = Columns {
+    heads: &[
+        NAME,
+        AGE,
+        shown("SignerName", "Who is to sign it."),
+        shown("Requestor", "Who asks."),
+        shown("RequestedDuration", "For how long."),
+        shown("Condition", "What became of it."),
+    ],
+    cells,
+};
+
+fn cells(object: &Object, now: Timestamp) -> Vec<Value> {
+    let seconds = at(object, &["spec", "expirationSeconds"]).and_then(Value::as_i64);
+    vec![
+        name(object),
+        age::of(object, now),
+        text(object, "spec", "signerName").into(),
+        text(object, "spec", "username").into(),
+        seconds.map_or_else(|| NONE.to_owned(), age::duration).into(),
+        state(object).into(),
+    ]
+}
+
+fn state(object: &Object) -> String {
+    let has = |of: &str| condition(object, of).is_some();
+    let mut state = match () {
+        () if has("Denied") => "Denied",
+        () if has("Approved") => "Approved",
+        () => "Pending",
+    }
+    .to_owned();
+    if has("Failed") {
+        state.push_str(",Failed");
+    }
+    if !text(object, "status", "certificate").is_empty() {
+        state.push_str(",Issued");
+    }
+    state
+}

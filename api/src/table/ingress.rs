@@ -1,0 +1,98 @@
+//! Ways in and out: Ingresses and their classes, NetworkPolicies, and the addresses of Services.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::service::balancers;
+use super::{
+    AGE, Columns, NAME, NONE, Object, age, at, at_most, field, list, name, or_none, plain, selector, shown,
+    text,
+};
+
+/// How many hosts one cell shows.
+const MOST: usize = 3;
+
+/// Ingresses.
+pub const INGRESSES: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Class", "Who carries it out."),
+        shown("Hosts", "Which names it answers to."),
+        shown("Address", "Where it can be reached."),
+        shown("Ports", "At which ports."),
+        AGE,
+    ],
+    cells: ingress,
+};
+
+/// IngressClasses.
+pub const INGRESS_CLASSES: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Controller", "Who carries out Ingresses of the class."),
+        shown("Parameters", "What that one goes by."),
+        AGE,
+    ],
+    cells: ingress_class,
+};
+
+/// NetworkPolicies.
+pub const NETWORK_POLICIES: Columns = Columns {
+    heads: &[NAME, shown("Pod-Selector", "Whose traffic it rules."), AGE],
+    cells: |object, now| {
+        vec![name(object), selector(at(object, &["spec", "podSelector"])).into(), age::of(object, now)]
+    },
+};
+
+/// IPAddresses.
+pub const IP_ADDRESSES: Columns = Columns {
+    heads: &[NAME, shown("ParentRef", "Whose address it is.")],
+    cells: |object, _| vec![name(object), or_none(&parent(object))],
+};
+
+/// ServiceCIDRs.
+pub const SERVICE_CIDRS: Columns = Columns {
+    heads: &[NAME, shown("CIDRs", "From which Services get addresses."), AGE],
+    cells: |object, now| {
+        let ranges: Vec<String> = list(object, "spec", "cidrs").iter().map(plain).collect();
+        vec![name(object), ranges.join(",").into(), age::of(object, now)]
+    },
+};
+
+fn ingress(object: &Object, now: Timestamp) -> Vec<Value> {
+    let hosts: Vec<String> = (list(object, "spec", "rules").iter())
+        .map(|rule| field(rule, "host"))
+        .filter(|host| !host.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let hosts = if hosts.is_empty() { "*".to_owned() } else { at_most(&hosts, MOST) };
+    let ports = if list(object, "spec", "tls").is_empty() { "80" } else { "80, 443" };
+    vec![
+        name(object),
+        or_none(text(object, "spec", "ingressClassName")),
+        hosts.into(),
+        balancers(object).into(),
+        ports.into(),
+        age::of(object, now),
+    ]
+}
+
+fn ingress_class(object: &Object, now: Timestamp) -> Vec<Value> {
+    let parameters = at(object, &["spec", "parameters"]).map_or(NONE.to_owned(), |parameters| {
+        let group = field(parameters, "apiGroup");
+        let dot = if group.is_empty() { "" } else { "." };
+        format!("{}{dot}{group}/{}", field(parameters, "kind"), field(parameters, "name"))
+    });
+    vec![name(object), text(object, "spec", "controller").into(), parameters.into(), age::of(object, now)]
+}
+
+/// `services/shop/web`.
+fn parent(object: &Object) -> String {
+    let Some(parent) = at(object, &["spec", "parentRef"]) else { return String::new() };
+    let resource = match field(parent, "group") {
+        "" => field(parent, "resource").to_owned(),
+        group => format!("{}.{group}", field(parent, "resource")),
+    };
+    let parts = [resource.as_str(), field(parent, "namespace"), field(parent, "name")];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}

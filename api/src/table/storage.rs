@@ -1,0 +1,138 @@
+//! Storage: classes, drivers, and what is attached where.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    AGE, Columns, NAME, Object, age, at, field, flag, list, name, number, or_unset, plain, shown, text,
+    text_at,
+};
+
+/// StorageClasses.
+pub const STORAGE_CLASSES: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Provisioner", "Who makes volumes of the class."),
+        shown("ReclaimPolicy", "What becomes of a volume when its claim goes."),
+        shown("VolumeBindingMode", "When a claim gets its volume."),
+        flag("AllowVolumeExpansion", "Whether a volume may grow."),
+        AGE,
+    ],
+    cells: storage_class,
+};
+
+/// VolumeAttributesClasses.
+pub const ATTRIBUTES_CLASSES: Columns = Columns {
+    heads: &[NAME, shown("DriverName", "Whose driver understands it."), AGE],
+    cells: |object, now| {
+        let named = named(object, &["volumeattributesclass.alpha.kubernetes.io/is-default-class"]);
+        vec![named, top(object, "driverName").into(), age::of(object, now)]
+    },
+};
+
+/// CSINodes.
+pub const CSI_NODES: Columns = Columns {
+    heads: &[NAME, number("Drivers", "How many drivers the node has."), AGE],
+    cells: |object, now| {
+        vec![name(object), list(object, "spec", "drivers").len().into(), age::of(object, now)]
+    },
+};
+
+/// CSIDrivers.
+pub const CSI_DRIVERS: Columns = Columns {
+    heads: &[
+        NAME,
+        flag("AttachRequired", "Whether volumes are attached before they are mounted."),
+        flag("PodInfoOnMount", "Whether it is told of the pod."),
+        flag("StorageCapacity", "Whether it says how much there is left."),
+        shown("TokenRequests", "For whom it needs tokens of the pod."),
+        flag("RequiresRepublish", "Whether it wants to be called again and again."),
+        shown("Modes", "Which kinds of volumes it has."),
+        AGE,
+    ],
+    cells: csi_driver,
+};
+
+/// CSIStorageCapacities.
+pub const STORAGE_CAPACITIES: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("StorageClassName", "Of which class."),
+        shown("Capacity", "How much there is left."),
+    ],
+    cells: |object, _| {
+        vec![name(object), top(object, "storageClassName").into(), top(object, "capacity").into()]
+    },
+};
+
+/// VolumeAttachments.
+pub const ATTACHMENTS: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Attacher", "Who attaches it."),
+        shown("PV", "Which volume."),
+        shown("Node", "Where to."),
+        flag("Attached", "Whether it is there."),
+        AGE,
+    ],
+    cells: attachment,
+};
+
+fn top<'a>(object: &'a Object, field: &str) -> &'a str {
+    object.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The name, and whether it is what everybody gets who names no class.
+fn named(object: &Object, annotations: &[&str]) -> Value {
+    let is_default = |name: &&str| text_at(object, &["metadata", "annotations", name]) == "true";
+    let name = text(object, "metadata", "name");
+    if annotations.iter().any(is_default) { format!("{name} (default)").into() } else { name.into() }
+}
+
+fn storage_class(object: &Object, now: Timestamp) -> Vec<Value> {
+    let or = |field: &str, usual: &str| match top(object, field) {
+        "" => Value::from(usual),
+        said => said.into(),
+    };
+    let annotations =
+        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    vec![
+        named(object, &annotations),
+        top(object, "provisioner").into(),
+        or("reclaimPolicy", "Delete"),
+        or("volumeBindingMode", "Immediate"),
+        (object.get("allowVolumeExpansion").and_then(Value::as_bool) == Some(true)).into(),
+        age::of(object, now),
+    ]
+}
+
+fn csi_driver(object: &Object, now: Timestamp) -> Vec<Value> {
+    let is = |field: &str, usual: bool| {
+        Value::from(at(object, &["spec", field]).and_then(Value::as_bool).unwrap_or(usual))
+    };
+    let tokens: Vec<&str> =
+        list(object, "spec", "tokenRequests").iter().map(|request| field(request, "audience")).collect();
+    let modes: Vec<String> = list(object, "spec", "volumeLifecycleModes").iter().map(plain).collect();
+    let modes = if modes.is_empty() { "Persistent".to_owned() } else { modes.join(",") };
+    vec![
+        name(object),
+        is("attachRequired", true),
+        is("podInfoOnMount", false),
+        is("storageCapacity", false),
+        or_unset(&tokens.join(",")),
+        is("requiresRepublish", false),
+        modes.into(),
+        age::of(object, now),
+    ]
+}
+
+fn attachment(object: &Object, now: Timestamp) -> Vec<Value> {
+    vec![
+        name(object),
+        text(object, "spec", "attacher").into(),
+        text_at(object, &["spec", "source", "persistentVolumeName"]).into(),
+        text(object, "spec", "nodeName").into(),
+        (at(object, &["status", "attached"]).and_then(Value::as_bool) == Some(true)).into(),
+        age::of(object, now),
+    ]
+}

@@ -1,0 +1,142 @@
+//! What keeps pods running: Deployments, ReplicaSets, StatefulSets, DaemonSets, and their like.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::template::{CONTAINERS, IMAGES, SELECTOR, containers};
+use super::{
+    AGE, Column, Columns, NAME, NONE, Object, age, at, count, field, labels, list, name, number, selector,
+    shown,
+};
+
+const TEMPLATE: &[&str] = &["spec", "template", "spec", "containers"];
+const DESIRED: Column = number("Desired", "How many pods there should be.");
+const CURRENT: Column = number("Current", "How many pods there are.");
+const READY: Column = number("Ready", "How many pods are ready.");
+const UP_TO_DATE: Column = number("Up-to-date", "How many pods are of the present template.");
+const AVAILABLE: Column = number("Available", "How many pods have been ready for long enough.");
+const READY_OF: Column = shown("Ready", "How many pods are ready, of how many there should be.");
+
+/// Deployments.
+pub const DEPLOYMENTS: Columns = Columns {
+    heads: &[NAME, READY_OF, UP_TO_DATE, AVAILABLE, AGE, CONTAINERS, IMAGES, SELECTOR],
+    cells: deployment,
+};
+
+/// ReplicaSets.
+pub const REPLICA_SETS: Columns = Columns {
+    heads: &[NAME, DESIRED, CURRENT, READY, AGE, CONTAINERS, IMAGES, SELECTOR],
+    cells: |object, now| replicas(object, selector(at(object, &["spec", "selector"])), now),
+};
+
+/// ReplicationControllers.
+pub const REPLICATION_CONTROLLERS: Columns = Columns {
+    heads: REPLICA_SETS.heads,
+    cells: |object, now| replicas(object, labels(at(object, &["spec", "selector"])), now),
+};
+
+/// StatefulSets.
+pub const STATEFUL_SETS: Columns =
+    Columns { heads: &[NAME, READY_OF, AGE, CONTAINERS, IMAGES], cells: stateful_set };
+
+/// DaemonSets.
+pub const DAEMON_SETS: Columns = Columns {
+    heads: &[
+        NAME,
+        number("Desired", "How many nodes should have a pod."),
+        number("Current", "How many of them have one."),
+        number("Ready", "How many of these are ready."),
+        UP_TO_DATE,
+        AVAILABLE,
+        shown("Node Selector", "Which nodes should have a pod."),
+        AGE,
+        CONTAINERS,
+        IMAGES,
+        SELECTOR,
+    ],
+    cells: daemon_set,
+};
+
+/// ControllerRevisions.
+pub const CONTROLLER_REVISIONS: Columns = Columns {
+    heads: &[
+        NAME,
+        shown("Controller", "Whose state it keeps."),
+        shown("Revision", "Which state, counted up."),
+        AGE,
+    ],
+    cells: controller_revision,
+};
+
+fn ready_of(object: &Object) -> Value {
+    let (ready, wanted) = (count(object, &["status", "readyReplicas"]), count(object, &["spec", "replicas"]));
+    format!("{ready}/{wanted}").into()
+}
+
+fn deployment(object: &Object, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers(object, TEMPLATE);
+    vec![
+        name(object),
+        ready_of(object),
+        count(object, &["status", "updatedReplicas"]).into(),
+        count(object, &["status", "availableReplicas"]).into(),
+        age::of(object, now),
+        containers,
+        images,
+        selector(at(object, &["spec", "selector"])).into(),
+    ]
+}
+
+fn replicas(object: &Object, selector: String, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers(object, TEMPLATE);
+    vec![
+        name(object),
+        count(object, &["spec", "replicas"]).into(),
+        count(object, &["status", "replicas"]).into(),
+        count(object, &["status", "readyReplicas"]).into(),
+        age::of(object, now),
+        containers,
+        images,
+        selector.into(),
+    ]
+}
+
+fn stateful_set(object: &Object, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers(object, TEMPLATE);
+    vec![name(object), ready_of(object), age::of(object, now), containers, images]
+}
+
+fn daemon_set(object: &Object, now: Timestamp) -> Vec<Value> {
+    let [containers, images] = containers(object, TEMPLATE);
+    let number = |of: &str| Value::from(count(object, &["status", of]));
+    vec![
+        name(object),
+        number("desiredNumberScheduled"),
+        number("currentNumberScheduled"),
+        number("numberReady"),
+        number("updatedNumberScheduled"),
+        number("numberAvailable"),
+        labels(at(object, &["spec", "template", "spec", "nodeSelector"])).into(),
+        age::of(object, now),
+        containers,
+        images,
+        selector(at(object, &["spec", "selector"])).into(),
+    ]
+}
+
+fn controller_revision(object: &Object, now: Timestamp) -> Vec<Value> {
+    let revision = object.get("revision").and_then(Value::as_i64).unwrap_or_default();
+    vec![name(object), controller(object).into(), revision.into(), age::of(object, now)]
+}
+
+/// Who controls the object, as `daemonset.apps/logs`.
+fn controller(object: &Object) -> String {
+    let mut owners = list(object, "metadata", "ownerReferences").iter();
+    let owner = owners.find(|owner| owner.get("controller").and_then(Value::as_bool) == Some(true));
+    let Some(owner) = owner else { return NONE.to_owned() };
+    let kind = field(owner, "kind").to_lowercase();
+    match field(owner, "apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{}", field(owner, "name")),
+        None => format!("{kind}/{}", field(owner, "name")),
+    }
+}

@@ -1,0 +1,142 @@
+//! One thing that can be done at a path, in the words of either version of OpenAPI.
+
+use serde_json::{Map, Value, json};
+
+use super::parameters::Parameter;
+use super::schema::Dialect;
+
+const JSON: &str = "application/json";
+/// In which forms an object may be sent.
+const OBJECT_FORMS: [&str; 3] = [JSON, "application/yaml", "application/vnd.kubernetes.protobuf"];
+
+/// What is sent along.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// An object, and whether it may be left out.
+    Object { schema: Value, optional: bool },
+    /// A change to an object: forms and what each looks like.
+    Patch(Vec<(&'static str, Value)>),
+}
+
+/// Something that can be done at a path.
+#[derive(Debug)]
+pub(super) struct Operation {
+    /// The HTTP method in small letters.
+    pub method: &'static str,
+    /// What it is called among all operations.
+    pub id: String,
+    /// One sentence.
+    pub said: String,
+    /// Group and version, joined by an underscore.
+    pub tag: String,
+    /// What authorization calls it, `x-kubernetes-action`.
+    pub action: &'static str,
+    /// Of what kind the objects are.
+    pub kind: Value,
+    /// In the query.
+    pub parameters: &'static [Parameter],
+    /// What is sent along.
+    pub body: Option<Body>,
+    /// Codes of success.
+    pub codes: &'static [u16],
+    /// What an answer of such a code looks like; nothing when it is text.
+    pub answer: Option<Value>,
+    /// What any other answer looks like.
+    pub failure: Value,
+}
+
+impl Operation {
+    /// As it stands under its method.
+    pub(super) fn document(&self, dialect: Dialect) -> Value {
+        let mut document = json!({"description": self.said, "operationId": self.id, "tags": [self.tag]});
+        let mut parameters: Vec<Value> =
+            self.parameters.iter().map(|parameter| parameter.document(dialect)).collect();
+        match (dialect, &self.body) {
+            (_, None) => {}
+            (Dialect::V2, Some(body)) => {
+                document["consumes"] = body.forms().into();
+                parameters.insert(0, body.parameter());
+            }
+            (Dialect::V3, Some(body)) => document["requestBody"] = body.document(),
+        }
+        if dialect == Dialect::V2 {
+            document["produces"] = json!([self.form()]);
+        }
+        if !parameters.is_empty() {
+            document["parameters"] = parameters.into();
+        }
+        document["responses"] = self.responses(dialect);
+        document["x-kubernetes-action"] = self.action.into();
+        document["x-kubernetes-group-version-kind"] = self.kind.clone();
+        document
+    }
+
+    fn form(&self) -> &'static str {
+        if self.answer.is_some() { JSON } else { "text/plain" }
+    }
+
+    fn responses(&self, dialect: Dialect) -> Value {
+        let text = json!({"type": "string"});
+        let response = |said: &str, form: &str, schema: &Value| match dialect {
+            Dialect::V2 => json!({"description": said, "schema": schema}),
+            Dialect::V3 => {
+                let content: Map<String, Value> =
+                    [(form.to_owned(), json!({"schema": schema}))].into_iter().collect();
+                json!({"description": said, "content": content})
+            }
+        };
+        let success = |code: &u16| {
+            let said = match code {
+                201 => "Created",
+                202 => "Accepted",
+                _ => "OK",
+            };
+            (code.to_string(), response(said, self.form(), self.answer.as_ref().unwrap_or(&text)))
+        };
+        let mut responses: Map<String, Value> = self.codes.iter().map(success).collect();
+        responses.insert("401".to_owned(), response("Unauthorized", JSON, &self.failure));
+        responses.insert(
+            "default".to_owned(),
+            response("A failure, and what to do about it", JSON, &self.failure),
+        );
+        responses.into()
+    }
+}
+
+impl Body {
+    fn forms(&self) -> Vec<&'static str> {
+        match self {
+            Self::Object { .. } => OBJECT_FORMS.to_vec(),
+            Self::Patch(forms) => forms.iter().map(|(form, _)| *form).collect(),
+        }
+    }
+
+    /// The body as OpenAPI 3.0 has it.
+    fn document(&self) -> Value {
+        let content: Map<String, Value> = match self {
+            Self::Object { schema, .. } => {
+                OBJECT_FORMS.into_iter().map(|form| (form.to_owned(), json!({"schema": schema}))).collect()
+            }
+            Self::Patch(forms) => {
+                forms.iter().map(|(form, schema)| ((*form).to_owned(), json!({"schema": schema}))).collect()
+            }
+        };
+        match self {
+            Self::Object { optional: true, .. } => json!({"content": content}),
+            Self::Object { .. } | Self::Patch(_) => json!({"content": content, "required": true}),
+        }
+    }
+
+    /// The body as Swagger 2.0 has it: a parameter of one schema, whatever the form.
+    fn parameter(&self) -> Value {
+        let (schema, required) = match self {
+            Self::Object { schema, optional } => (schema.clone(), !optional),
+            Self::Patch(_) => (json!({"type": "object"}), true),
+        };
+        let mut parameter = json!({"in": "body", "name": "body", "schema": schema});
+        if required {
+            parameter["required"] = true.into();
+        }
+        parameter
+    }
+}

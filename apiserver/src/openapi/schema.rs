@@ -1,0 +1,232 @@
+//! A type as a JSON schema, in the words of either version of OpenAPI.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::schema::{Apply, Field, Kind, Patch, Struct, all};
+use serde_json::{Map, Value, json};
+
+use super::descriptions::Descriptions;
+use super::names::full;
+
+/// The version of OpenAPI a schema is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// Swagger 2.0: `definitions`; nothing is one of several.
+    V2,
+    /// OpenAPI 3.0: `components/schemas`.
+    V3,
+}
+
+impl Dialect {
+    /// What refers to a type by its full name.
+    pub(super) fn reference(self, full_name: &str) -> Value {
+        match self {
+            Self::V2 => json!({"$ref": format!("#/definitions/{full_name}")}),
+            Self::V3 => json!({"$ref": format!("#/components/schemas/{full_name}")}),
+        }
+    }
+}
+
+/// Schemas by their full names, and what they refer to, made as they are asked for.
+pub(super) struct Schemas {
+    dialect: Dialect,
+    descriptions: Descriptions,
+    /// API versions whose documents these are: what every group has is of each of them.
+    groups: Vec<String>,
+    kinds: BTreeMap<&'static str, &'static str>,
+    ahead: Vec<String>,
+    seen: BTreeSet<String>,
+    made: BTreeMap<String, Value>,
+}
+
+impl Schemas {
+    /// No schemas yet, for documents of these API versions.
+    pub(super) fn new(dialect: Dialect, groups: Vec<String>) -> Self {
+        let kinds = all().kinds().map(|(api_version, _, name)| (name, api_version)).collect();
+        let (descriptions, ahead, seen, made) = Default::default();
+        Self { dialect, descriptions, groups, kinds, ahead, seen, made }
+    }
+
+    /// Refers to a type of the table, which will be among the schemas.
+    pub(super) fn refer(&mut self, name: &str) -> Value {
+        if self.seen.insert(name.to_owned()) {
+            self.ahead.push(name.to_owned());
+        }
+        self.dialect.reference(&full(name))
+    }
+
+    /// Adds a schema that somebody else has made.
+    pub(super) fn add(&mut self, full_name: &str, schema: Value) -> Value {
+        self.made.insert(full_name.to_owned(), schema);
+        self.dialect.reference(full_name)
+    }
+
+    /// Every schema that was referred to, by anyone or by another schema.
+    pub(super) fn finish(mut self) -> Map<String, Value> {
+        while let Some(name) = self.ahead.pop() {
+            let schema = self.of_type(&name);
+            self.made.insert(full(&name), schema);
+        }
+        self.made.into_iter().collect()
+    }
+
+    fn of_type(&mut self, name: &str) -> Value {
+        let mut schema = Map::new();
+        let said = self.descriptions.of(name);
+        if !said.is_empty() {
+            schema.insert("description".to_owned(), said.into());
+        }
+        match all().get(name) {
+            // What is one of several kinds has no type of its own.
+            Some(_) if is_one_of(name) => {}
+            Some(of) => self.of_struct(of, &mut schema),
+            None => scalar(name, self.dialect, &mut schema),
+        }
+        schema.into()
+    }
+
+    fn of_struct(&mut self, of: &Struct, schema: &mut Map<String, Value>) {
+        let kind = of.name.rsplit('.').next().unwrap_or_default();
+        if !schema.contains_key("description") && kind.ends_with("List") {
+            let what = format!("{kind} is a list of {}.", kind.trim_end_matches("List"));
+            schema.insert("description".to_owned(), what.into());
+        }
+        let mut properties: Map<String, Value> = Map::new();
+        for field in of.fields() {
+            properties.insert(field.name.to_owned(), self.of_field(of.name, field));
+        }
+        let required: Vec<&str> =
+            of.fields().iter().filter(|field| field.required).map(|field| field.name).collect();
+        schema.insert("type".to_owned(), "object".into());
+        if !properties.is_empty() {
+            schema.insert("properties".to_owned(), properties.into());
+        }
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), required.into());
+        }
+        if let Some(api_version) = self.kinds.get(of.name) {
+            let mut versions = vec![*api_version];
+            if of.name == "meta.v1.DeleteOptions" {
+                versions.extend(self.groups.iter().map(String::as_str).filter(|group| *group != "v1"));
+            }
+            let kinds: Vec<Value> = versions.into_iter().map(|of| group_version_kind(of, kind)).collect();
+            schema.insert("x-kubernetes-group-version-kind".to_owned(), kinds.into());
+        }
+        if of.atomic {
+            schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+        }
+    }
+
+    fn of_field(&mut self, of: &str, field: &Field) -> Value {
+        let said = self.said(of, field.name);
+        let mut schema = self.of_kind(of, field.name, &field.kind);
+        if let Some(reference) = schema.get("$ref").cloned().filter(|_| self.dialect == Dialect::V3) {
+            // Nothing may stand beside a reference in OpenAPI 3.0, so that the description goes around it.
+            schema = Map::new();
+            schema.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+        }
+        if !said.is_empty() {
+            schema.insert("description".to_owned(), said.into());
+        }
+        if let Some(default) = field.default {
+            schema.insert("default".to_owned(), default.into());
+        }
+        merging(field, &mut schema);
+        schema.into()
+    }
+
+    /// What is said of a field; what every object has is said of Pods.
+    fn said(&mut self, of: &str, field: &str) -> String {
+        let said = self.descriptions.of_field(of, field);
+        if !said.is_empty() || !matches!(field, "apiVersion" | "kind" | "metadata") {
+            return said.to_owned();
+        }
+        self.descriptions.of_field("core.v1.Pod", field).to_owned()
+    }
+
+    fn of_kind(&mut self, of: &str, field: &str, kind: &Kind) -> Map<String, Value> {
+        let schema = match kind {
+            Kind::String => json!({"type": "string"}),
+            Kind::Bool => json!({"type": "boolean"}),
+            Kind::Int32 => json!({"type": "integer", "format": "int32"}),
+            Kind::Int64 => json!({"type": "integer", "format": "int64"}),
+            Kind::Double => json!({"type": "number", "format": "double"}),
+            Kind::Bytes => json!({"type": "string", "format": "byte"}),
+            Kind::IntOrString => self.refer("util.intstr.IntOrString"),
+            Kind::Quantity => self.refer("api.resource.Quantity"),
+            Kind::Time => self.refer("meta.v1.Time"),
+            Kind::MicroTime => self.refer("meta.v1.MicroTime"),
+            Kind::Any if field == "fieldsV1" => self.refer("meta.v1.FieldsV1"),
+            Kind::Any if of.starts_with("apiextensions.") => self.refer("apiextensions.v1.JSON"),
+            Kind::Any => self.refer("pkg.runtime.RawExtension"),
+            Kind::Object(name) | Kind::OneOf(name) => self.refer(name),
+            Kind::List(elements) => json!({"type": "array", "items": self.of_kind(of, field, elements)}),
+            Kind::Map(values) => {
+                json!({"type": "object", "additionalProperties": self.of_kind(of, field, values)})
+            }
+        };
+        match schema {
+            Value::Object(schema) => schema,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// How a field is merged, in the words patches and server-side apply have for it.
+fn merging(field: &Field, schema: &mut Map<String, Value>) {
+    let mut say = |name: &str, value: Value| {
+        schema.insert(format!("x-kubernetes-{name}"), value);
+    };
+    match (&field.apply, &field.kind) {
+        (Apply::Atomic, Kind::List(_)) => say("list-type", "atomic".into()),
+        (Apply::Atomic, Kind::Map(_)) => say("map-type", "atomic".into()),
+        (Apply::Atomic, _) | (Apply::Granular, _) => {}
+        (Apply::Set, _) => say("list-type", "set".into()),
+        (Apply::MapBy(keys), _) => {
+            say("list-map-keys", keys.to_vec().into());
+            say("list-type", "map".into());
+        }
+    }
+    let (key, strategy) = match field.patch {
+        Patch::Usual => (None, None),
+        Patch::MergeBy(key) => (Some(key), Some("merge")),
+        Patch::MergeRetainKeysBy(key) => (Some(key), Some("merge,retainKeys")),
+        Patch::MergeValues => (None, Some("merge")),
+        Patch::RetainKeys => (None, Some("retainKeys")),
+    };
+    if let Some(key) = key {
+        say("patch-merge-key", key.into());
+    }
+    if let Some(strategy) = strategy {
+        say("patch-strategy", strategy.into());
+    }
+}
+
+/// Types without fields, which the table has as kinds of fields.
+fn scalar(name: &str, dialect: Dialect, schema: &mut Map<String, Value>) {
+    let words = match (name, dialect) {
+        ("meta.v1.Time" | "meta.v1.MicroTime", _) => json!({"type": "string", "format": "date-time"}),
+        ("util.intstr.IntOrString", Dialect::V2) => json!({"type": "string", "format": "int-or-string"}),
+        ("util.intstr.IntOrString", Dialect::V3) => {
+            json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
+        ("api.resource.Quantity", Dialect::V2) => json!({"type": "string"}),
+        ("api.resource.Quantity", Dialect::V3) => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+        ("meta.v1.FieldsV1" | "pkg.runtime.RawExtension", _) => json!({"type": "object"}),
+        // Any JSON at all, and what is one of several kinds: no type.
+        _ => json!({}),
+    };
+    if let Value::Object(words) = words {
+        schema.extend(words);
+    }
+}
+
+fn is_one_of(name: &str) -> bool {
+    name.starts_with("apiextensions.v1.JSONSchemaPropsOr")
+}
+
+/// The words `apps/v1` and `Deployment` as clients look them up.
+pub(super) fn group_version_kind(api_version: &str, kind: &str) -> Value {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    json!({"group": group, "kind": kind, "version": version})
+}

@@ -1,0 +1,208 @@
+//! The paths under which the documents are read, and what clients may keep of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Map, json};
+
+use super::cache::{Cache, hash};
+use super::{Described, document, gnostic};
+use crate::status::Status;
+
+const JSON: &str = "application/json";
+/// What kubectl asks for; the name with `.` instead of `@` is what answers are called, since `@` may not stand there.
+const V2_PROTOBUF_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+/// A document under its hash never changes.
+const FOREVER: &str = "public, max-age=31536000, immutable";
+/// Any other is asked for again, and answered with 304 when it is still the same.
+const ASK_AGAIN: &str = "no-cache, private";
+
+/// What makes the documents.
+struct OpenApi {
+    rows: Box<dyn Fn() -> Vec<Described> + Send + Sync>,
+    version: &'static str,
+    cache: Cache,
+}
+
+/// Routes to the documents of whatever rows there are at the moment; `version` is that of the API, as `v1.36.0`.
+pub fn router(rows: impl Fn() -> Vec<Described> + Send + Sync + 'static, version: &'static str) -> Router {
+    let openapi = OpenApi { rows: Box::new(rows), version, cache: Cache::default() };
+    let only_get = |route: MethodRouter<Arc<OpenApi>>| {
+        route.fallback(async || Status::method_not_allowed("OpenAPI documents can only be read"))
+    };
+    Router::new()
+        .route("/openapi/v3", only_get(get(index)))
+        .route("/openapi/v3/{*group_version}", only_get(get(v3)))
+        .route("/openapi/v2", only_get(get(v2)))
+        .route("/swagger-2.0.0.pb-v1", only_get(get(swagger)))
+        .with_state(Arc::new(openapi))
+}
+
+/// The query of a document.
+#[derive(Deserialize)]
+struct Wanted {
+    hash: Option<String>,
+}
+
+/// `/openapi/v3`: where the document of each group and version is.
+async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
+    accepts(&headers, &[JSON])?;
+    let groups = by_group_version((openapi.rows)());
+    openapi.cache.retain(|path| groups.contains_key(path) || [JSON, V2_PROTOBUF].contains(&path)).await;
+    let mut paths = Map::new();
+    for (path, rows) in &groups {
+        let hash = hash(rows.iter(), openapi.version);
+        let url = format!("/openapi/v3/{path}?hash={hash}");
+        paths.insert(path.clone(), json!({"serverRelativeURL": url}));
+    }
+    let of_all = hash(groups.values().flatten(), openapi.version);
+    if known(&headers, &of_all) {
+        return Ok(not_modified(&of_all, ASK_AGAIN));
+    }
+    let document = json!({"paths": paths}).to_string();
+    Ok((head(JSON, &of_all, ASK_AGAIN), document).into_response())
+}
+
+/// `/openapi/v3/apis/apps/v1`: the document of a group and version.
+async fn v3(
+    State(openapi): State<Arc<OpenApi>>,
+    Path(path): Path<String>,
+    Query(wanted): Query<Wanted>,
+    headers: HeaderMap,
+) -> Result<Response, Status> {
+    accepts(&headers, &[JSON])?;
+    let rows = by_group_version((openapi.rows)()).remove(&path).ok_or_else(Status::no_such_path)?;
+    let hash = hash(rows.iter(), openapi.version);
+    let keep = match wanted.hash {
+        None => ASK_AGAIN,
+        Some(wanted) if wanted == hash => FOREVER,
+        Some(_) => {
+            let now_at = format!("/openapi/v3/{path}?hash={hash}");
+            return Ok((StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, now_at)]).into_response());
+        }
+    };
+    let version = openapi.version;
+    let make = move || document::v3(&rows, version).to_string().into_bytes();
+    openapi.answer(&path, JSON, &hash, keep, &headers, make).await
+}
+
+/// `/openapi/v2`: everything, in JSON or in protobuf.
+async fn v2(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
+    match accepts(&headers, &[JSON, V2_PROTOBUF_ASKED, V2_PROTOBUF])? {
+        JSON => openapi.of_everything(JSON, &headers).await,
+        _ => openapi.of_everything(V2_PROTOBUF, &headers).await,
+    }
+}
+
+/// `/swagger-2.0.0.pb-v1`: what `/openapi/v2` in protobuf was called once.
+async fn swagger(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
+    openapi.of_everything(V2_PROTOBUF, &headers).await
+}
+
+impl OpenApi {
+    async fn of_everything(&self, media_type: &'static str, headers: &HeaderMap) -> Result<Response, Status> {
+        let rows = (self.rows)();
+        let (hash, version) = (hash(rows.iter(), self.version), self.version);
+        let make = move || {
+            let document = document::v2(&rows, version);
+            if media_type == JSON { document.to_string().into_bytes() } else { gnostic::encode(&document) }
+        };
+        self.answer(media_type, media_type, &hash, ASK_AGAIN, headers, make).await
+    }
+
+    async fn answer(
+        &self,
+        path: &str,
+        media_type: &'static str,
+        hash: &str,
+        keep: &'static str,
+        headers: &HeaderMap,
+        make: impl FnOnce() -> Vec<u8> + Send + 'static,
+    ) -> Result<Response, Status> {
+        if known(headers, hash) {
+            return Ok(not_modified(hash, keep));
+        }
+        let made = self.cache.get(path, hash, make).await.map_err(Status::internal)?;
+        let mut response = if takes_gzip(headers) {
+            ([(header::CONTENT_ENCODING, "gzip")], Body::from(made.gzipped())).into_response()
+        } else {
+            Body::from(made.plain().map_err(Status::internal)?).into_response()
+        };
+        for (name, value) in head(media_type, hash, keep) {
+            if let Ok(value) = value.try_into() {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        Ok(response)
+    }
+}
+
+/// The rows of each group and version, by its path: `api/v1`, `apis/apps/v1`.
+fn by_group_version(rows: Vec<Described>) -> BTreeMap<String, Vec<Described>> {
+    let mut groups = BTreeMap::<String, Vec<Described>>::new();
+    for row in rows {
+        let root = if row.resource.group.is_empty() { "api" } else { "apis" };
+        groups.entry(format!("{root}/{}", row.resource.api_version())).or_default().push(row);
+    }
+    groups
+}
+
+fn head(media_type: &str, hash: &str, keep: &str) -> [(header::HeaderName, String); 4] {
+    [
+        (header::CONTENT_TYPE, media_type.to_owned()),
+        (header::ETAG, format!("\"{hash}\"")),
+        (header::CACHE_CONTROL, keep.to_owned()),
+        (header::VARY, "Accept, Accept-Encoding".to_owned()),
+    ]
+}
+
+fn not_modified(hash: &str, keep: &str) -> Response {
+    let [_, tag, keep, vary] = head("", hash, keep);
+    (StatusCode::NOT_MODIFIED, [tag, keep, vary]).into_response()
+}
+
+/// Whether the client has it already.
+fn known(headers: &HeaderMap, hash: &str) -> bool {
+    words(headers, header::IF_NONE_MATCH)
+        .any(|tag| tag == "*" || tag.trim_start_matches("W/").trim_matches('"') == hash)
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    words(headers, header::ACCEPT_ENCODING).any(|coding| {
+        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
+        name.trim() == "gzip" && !matches!(quality.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
+    })
+}
+
+/// The first of the types a client names that is offered; the first offer for a client that names none.
+fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str, Status> {
+    let mut asked = false;
+    for item in words(headers, header::ACCEPT) {
+        asked = true;
+        let media_type = item.split(';').next().unwrap_or_default().trim();
+        let any = matches!(media_type, "*/*" | "application/*" | "");
+        if let Some(offer) = offers.iter().find(|offer| any || **offer == media_type) {
+            return Ok(offer);
+        }
+    }
+    match offers.first() {
+        Some(offer) if !asked => Ok(offer),
+        _ => {
+            let message = format!("only the following media types are accepted: {}", offers.join(", "));
+            Err(Status::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
+        }
+    }
+}
+
+fn words(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
+}

@@ -1,0 +1,284 @@
+//! Documents as clients read them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use flate2::read::GzDecoder;
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::{Described, router};
+use crate::kinds::KINDS;
+
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+fn built_in() -> Vec<Described> {
+    KINDS.iter().map(|row| Described { resource: *row, schema: None }).collect()
+}
+
+fn documents() -> Router {
+    router(built_in, "v1.36.0")
+}
+
+async fn send(router: &Router, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, Vec<u8>) {
+    let mut request = Request::get(path);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let (head, body) = answer.into_parts();
+    (head.status.as_u16(), head.headers, body.collect().await.unwrap().to_bytes().to_vec())
+}
+
+async fn get(router: &Router, path: &str) -> Value {
+    let (code, _, body) = send(router, path, &[]).await;
+    assert_eq!(code, 200, "{path}");
+    serde_json::from_slice(&body).unwrap()
+}
+
+/// Everything that stands under `$ref`, and is not the name of a property.
+fn references(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    Value::String(target) if name == "$ref" => drop(found.insert(target.clone())),
+                    value => references(value, found),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| references(value, found)),
+        _ => {}
+    }
+}
+
+/// Every schema is referred to or a kind, and whatever is referred to is there.
+#[track_caller]
+fn assert_whole(document: &Value, schemas: &Value, prefix: &str) {
+    let mut found = BTreeSet::new();
+    references(document, &mut found);
+    for target in &found {
+        let name = target.strip_prefix(prefix).unwrap_or_else(|| panic!("{target}"));
+        assert!(schemas.get(name).is_some(), "{target} is referred to and not there");
+    }
+    for name in schemas.as_object().unwrap().keys() {
+        assert!(found.contains(&format!("{prefix}{name}")), "{name} is there for nobody");
+    }
+}
+
+#[tokio::test]
+async fn every_group_and_version_has_a_whole_document() {
+    let documents = documents();
+    let index = get(&documents, "/openapi/v3").await;
+    let paths = index["paths"].as_object().unwrap();
+    let wanted: BTreeSet<String> = KINDS
+        .iter()
+        .map(|row| format!("{}/{}", if row.group.is_empty() { "api" } else { "apis" }, row.api_version()))
+        .collect();
+    assert_eq!(paths.keys().cloned().collect::<BTreeSet<_>>(), wanted);
+    let mut ids = BTreeSet::new();
+    for (path, entry) in paths {
+        let url = entry["serverRelativeURL"].as_str().unwrap();
+        assert!(url.starts_with(&format!("/openapi/v3/{path}?hash=")), "{url}");
+        let document = get(&documents, url).await;
+        assert_whole(&document, &document["components"]["schemas"], "#/components/schemas/");
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            for operation in operations.as_object().unwrap().values().filter(|value| value.is_object()) {
+                assert!(
+                    ids.insert(operation["operationId"].to_string()),
+                    "{path}: {}",
+                    operation["operationId"]
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_type_says_what_explain_and_patches_need_to_know() {
+    let document = get(&documents(), "/openapi/v3/apis/apps/v1").await;
+    let schemas = &document["components"]["schemas"];
+    let deployment = &schemas["io.k8s.api.apps.v1.Deployment"];
+    assert_eq!(deployment["description"], "Deployment enables declarative updates for Pods and ReplicaSets.");
+    assert_eq!(
+        deployment["x-kubernetes-group-version-kind"],
+        json!([{"group": "apps", "kind": "Deployment", "version": "v1"}])
+    );
+    let spec = &deployment["properties"]["spec"];
+    assert_eq!(spec["allOf"][0]["$ref"], "#/components/schemas/io.k8s.api.apps.v1.DeploymentSpec");
+    assert_eq!(spec["description"], "Specification of the desired behavior of the Deployment.");
+    let required = &schemas["io.k8s.api.apps.v1.DeploymentSpec"]["required"];
+    assert_eq!(required, &json!(["selector", "template"]));
+    let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    for (word, value) in [
+        ("x-kubernetes-list-type", json!("map")),
+        ("x-kubernetes-list-map-keys", json!(["name"])),
+        ("x-kubernetes-patch-merge-key", json!("name")),
+        ("x-kubernetes-patch-strategy", json!("merge")),
+        ("items", json!({"$ref": "#/components/schemas/io.k8s.api.core.v1.Container"})),
+    ] {
+        assert_eq!(containers[word], value, "{word}");
+    }
+    let port = &schemas["io.k8s.api.core.v1.ContainerPort"]["properties"];
+    assert_eq!(port["containerPort"]["format"], "int32");
+    assert_eq!(port["protocol"]["default"], "TCP");
+    let said = port["protocol"]["description"].as_str().unwrap();
+    assert!(said.contains("Defaults to \"TCP\"."), "{said}");
+}
+
+#[tokio::test]
+async fn hardly_a_type_or_field_goes_without_a_word() {
+    let document = get(&documents(), "/openapi/v2").await;
+    let mut silent = Vec::new();
+    for (name, schema) in document["definitions"].as_object().unwrap() {
+        let fields = schema["properties"].as_object().into_iter().flatten();
+        let fields = fields.filter(|(_, field)| field.get("description").is_none());
+        silent.extend(fields.map(|(field, _)| format!("{name}.{field}")));
+        silent.extend(schema.get("description").is_none().then(|| name.clone()));
+    }
+    // The official schema says nothing of a few.
+    assert!(silent.len() < 120, "{silent:#?}");
+}
+
+#[tokio::test]
+async fn a_path_says_what_kubectl_asks_of_it() {
+    let document = get(&documents(), "/openapi/v3/apis/apps/v1").await;
+    let path = "/apis/apps/v1/namespaces/{namespace}/deployments/{name}";
+    let patch = &document["paths"][path]["patch"];
+    assert_eq!(patch["x-kubernetes-action"], "patch");
+    assert_eq!(
+        patch["x-kubernetes-group-version-kind"],
+        json!({"group": "apps", "kind": "Deployment", "version": "v1"})
+    );
+    let names: Vec<&str> =
+        patch["parameters"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+    let forms: Vec<&String> = patch["requestBody"]["content"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        forms,
+        [
+            "application/apply-patch+yaml",
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json"
+        ]
+    );
+    let status = &document["paths"][format!("{path}/status")];
+    assert_eq!(status["get"]["operationId"], "readAppsV1NamespacedDeploymentStatus");
+    let list = &document["paths"]["/apis/apps/v1/deployments"];
+    assert_eq!(list["get"]["operationId"], "listAppsV1DeploymentForAllNamespaces");
+    let in_path = document["paths"][path]["parameters"].as_array().unwrap();
+    let in_path: Vec<&Value> = in_path.iter().map(|parameter| &parameter["name"]).collect();
+    assert_eq!(in_path, ["name", "namespace"]);
+}
+
+#[tokio::test]
+async fn a_document_under_its_hash_may_be_kept_forever() {
+    let documents = documents();
+    let index = get(&documents, "/openapi/v3").await;
+    let url = index["paths"]["apis/apps/v1"]["serverRelativeURL"].as_str().unwrap();
+    let (code, headers, plain) = send(&documents, url, &[]).await;
+    assert_eq!((code, headers["cache-control"].to_str().unwrap().contains("immutable")), (200, true));
+    let tag = headers["etag"].to_str().unwrap().to_owned();
+
+    let (_, headers, gzipped) = send(&documents, url, &[("accept-encoding", "br, gzip")]).await;
+    assert_eq!(headers["content-encoding"], "gzip");
+    let mut unpacked = Vec::new();
+    GzDecoder::new(&*gzipped).read_to_end(&mut unpacked).unwrap();
+    assert!(unpacked == plain && gzipped.len() < 200_000, "{} bytes", gzipped.len());
+
+    let (code, _, body) = send(&documents, url, &[("if-none-match", &tag)]).await;
+    assert_eq!((code, body.len()), (304, 0));
+    let (code, headers, _) = send(&documents, "/openapi/v3/apis/apps/v1", &[]).await;
+    assert_eq!((code, headers["cache-control"].to_str().unwrap()), (200, "no-cache, private"));
+    let (code, headers, _) = send(&documents, "/openapi/v3/apis/apps/v1?hash=OLD", &[]).await;
+    assert_eq!((code, headers["location"].to_str().unwrap()), (301, url));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_offered_is_a_status() {
+    let documents = documents();
+    let v3 = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+    let table = [
+        ("GET", "/openapi/v3/apis/apps/v7", "", 404),
+        ("GET", "/openapi/v3/apis/apps/v1", v3, 406),
+        ("GET", "/openapi/v3/apis/apps/v1", &format!("{v3}, application/json"), 200),
+        ("GET", "/openapi/v2", "text/html", 406),
+        ("POST", "/openapi/v2", "", 405),
+        ("DELETE", "/openapi/v3", "", 405),
+    ];
+    for (method, path, accept, expected) in table {
+        let mut request = Request::builder().method(method).uri(path);
+        if !accept.is_empty() {
+            request = request.header("accept", accept);
+        }
+        let answer = documents.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(answer.status().as_u16(), expected, "{method} {path} {accept}");
+        let body: Value =
+            serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap();
+        assert_eq!(body["kind"] == "Status", expected != 200, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn the_old_document_is_whole_and_knows_nothing_new() {
+    let documents = documents();
+    let document = get(&documents, "/openapi/v2").await;
+    assert_whole(&document, &document["definitions"], "#/definitions/");
+    let text = document.to_string();
+    for word in ["\"oneOf\"", "\"allOf\"", "requestBody", "#/components"] {
+        assert!(!text.contains(word), "{word}");
+    }
+    for (path, headers) in [("/openapi/v2", vec![("accept", PROTOBUF)]), ("/swagger-2.0.0.pb-v1", vec![])] {
+        let (code, headers, body) = send(&documents, path, &headers).await;
+        let form = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+        assert_eq!((code, headers["content-type"].to_str().unwrap()), (200, form));
+        assert!(body == super::gnostic::encode(&document), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_comes_later_is_told_of() {
+    let rows = Arc::new(Mutex::new(built_in()));
+    let shared = rows.clone();
+    let documents = router(move || shared.lock().unwrap().clone(), "v1.36.0");
+    let before = get(&documents, "/openapi/v3").await;
+    let schema = json!({
+        "type": "object",
+        "description": "A ship.",
+        "properties": {"spec": {"type": "object", "properties": {"oneOf": {"type": "integer", "nullable": true}}}},
+    });
+    let mut resource = KINDS[0];
+    (resource.group, resource.version, resource.kind, resource.plural) =
+        ("sea.example.com", "v1", "Ship", "ships");
+    rows.lock().unwrap().push(Described { resource, schema: Some(Arc::new(schema.clone())) });
+
+    let after = get(&documents, "/openapi/v3").await;
+    assert_eq!(before["paths"]["apis/apps/v1"], after["paths"]["apis/apps/v1"], "others stay as they are");
+    let url = after["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+    let document = get(&documents, &url).await;
+    assert_whole(&document, &document["components"]["schemas"], "#/components/schemas/");
+    let ship = &document["components"]["schemas"]["com.example.sea.v1.Ship"];
+    assert_eq!(ship["description"], "A ship.");
+    assert_eq!(ship["properties"]["spec"], schema["properties"]["spec"]);
+    assert_eq!(
+        ship["x-kubernetes-group-version-kind"],
+        json!([{"group": "sea.example.com", "kind": "Ship", "version": "v1"}])
+    );
+    let patch = &document["paths"]["/apis/sea.example.com/v1/ships/{name}"]["patch"];
+    assert!(patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_none());
+    // A property may be called what is a word elsewhere.
+    let old = get(&documents, "/openapi/v2").await;
+    let spec = &old["definitions"]["com.example.sea.v1.Ship"]["properties"]["spec"];
+    assert_eq!(spec["properties"], json!({"oneOf": {"type": "integer"}}));
+
+    rows.lock().unwrap().last_mut().unwrap().schema = Some(Arc::new(json!({"type": "object"})));
+    let changed = get(&documents, "/openapi/v3").await;
+    assert_ne!(changed["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"], url.as_str());
+}
