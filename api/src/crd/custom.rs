@@ -23,7 +23,7 @@ impl Custom {
 
 impl Strategy for Custom {
     fn default(&self, object: &mut Json) {
-        with(object, |value| self.schema.fill(value));
+        fill(&self.schema, object);
     }
 
     fn validate(&self, object: &Json, before: Option<&Json>, _part: &Part<'_>) -> Vec<Cause> {
@@ -48,4 +48,9 @@ fn with<T>(object: &mut Json, act: impl FnOnce(&mut Value) -> T) -> T {
 /// Takes out of an object what its schema does not have and returns the paths.
 pub fn unknown_fields(schema: &Schema, object: &mut Json) -> Vec<String> {
     with(object, |value| schema.prune(value))
+}
+
+/// Fills in an object what its schema says of what was left out.
+pub fn fill(schema: &Schema, object: &mut Json) {
+    with(object, |value| schema.fill(value));
 }

@@ -23,6 +23,8 @@ pub struct Definition {
     pub stored: String,
     /// Some objects may be stored as another version still.
     pub is_mixed: bool,
+    /// It has been changed since it was made.
+    pub has_changed: bool,
 }
 
 /// One version of a kind.
@@ -94,8 +96,16 @@ impl Definition {
         served.sort_by_key(|version| version.name != stored);
         let all_stored = definition.get("status").and_then(|status| status.get("storedVersions")?.as_array());
         let is_mixed = all_stored.into_iter().flatten().any(|version| *version != *stored);
-        let namespaced = text("scope") == "Namespaced";
-        Some(Self { group, names, namespaced, versions: served, stored, is_mixed })
+        let generation = definition.get("metadata").and_then(|metadata| metadata.get("generation")?.as_i64());
+        Some(Self {
+            group,
+            names,
+            namespaced: text("scope") == "Namespaced",
+            versions: served,
+            stored,
+            is_mixed,
+            has_changed: generation.unwrap_or(1) > 1,
+        })
     }
 }
 

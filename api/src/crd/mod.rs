@@ -14,11 +14,9 @@ mod strategy;
 mod tests;
 mod valid;
 
-pub use self::custom::{Custom, unknown_fields};
+pub use self::custom::{Custom, fill, unknown_fields};
 pub use self::definition::{Definition, Printed, Scale, Version};
 pub use self::names::{Names, Taken};
 pub use self::schema::Schema;
-pub use self::status::{
-    has_all_names, is_doomed, is_established, settled, terminating, with_status,
-};
+pub use self::status::{has_all_names, is_doomed, is_established, settled, terminating, with_status};
 pub use self::strategy::{CLEANUP, CustomResourceDefinitions};

@@ -110,6 +110,16 @@ impl Schema {
         Some(&self.properties[at].1)
     }
 
+    /// True when anything is filled in, anywhere.
+    pub fn has_defaults(&self) -> bool {
+        let values = match &self.additional {
+            Additional::Schema(values) => Some(&**values),
+            Additional::Any | Additional::None => None,
+        };
+        let parts = self.properties.iter().map(|(_, property)| property);
+        self.default.is_some() || parts.chain(values).chain(self.items.as_deref()).any(Self::has_defaults)
+    }
+
     /// True for `apiVersion`, `kind` and `metadata` of an object in an object.
     pub(super) fn is_meta(&self, name: &str) -> bool {
         self.is_embedded && matches!(name, "apiVersion" | "kind" | "metadata")

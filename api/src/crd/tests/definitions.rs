@@ -63,7 +63,7 @@ fn what_is_wrong_with_a_definition_is_said() {
             json!({"scale": {"specReplicasPath": ".status.replicas", "statusReplicasPath": "status"}}),
             vec![
                 "spec.versions[0].subresources.scale.specReplicasPath: Invalid value: \".status.replicas\": should be a json path under .spec".into(),
-                "spec.versions[0].subresources.scale.statusReplicasPath: Invalid value: \"status\": must be a simple json path with leading dot, such as .spec.replicas".into(),
+                "spec.versions[0].subresources.scale.statusReplicasPath: Invalid value: \"status\": must be a simple json path starting with .".into(),
             ],
         ),
         (

@@ -76,7 +76,7 @@ fn json_path(json_path: &str, path: &Path<'_>, rooms: &[&str], causes: &mut Caus
             && field.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
     };
     if !fields.split('.').all(is_field) {
-        let why = "must be a simple json path with leading dot, such as .spec.replicas";
+        let why = "must be a simple json path starting with .";
         causes.invalid(path, &json_path.into(), why);
     } else if !rooms.is_empty() && !rooms.iter().any(|room| json_path.starts_with(room)) {
         let rooms: Vec<&str> = rooms.iter().map(|room| room.trim_end_matches('.')).collect();
@@ -110,7 +110,7 @@ fn columns(version: &Value, path: &Path<'_>, causes: &mut Causes) {
             causes.invalid(
                 &path.field("jsonPath"),
                 &json_path.into(),
-                "must be a json path with a leading dot",
+                "must be a simple json path starting with .",
             );
         }
     }
