@@ -10,13 +10,15 @@ use http::{HeaderMap, Method, Request, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::admission::Admission;
+use crate::catalog::Catalog;
 use crate::list::Page;
-use crate::openapi::Described;
 use crate::registry::Registry;
 use crate::request::{Include, ListOptions, Objects, Target};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::{Memory, Scope};
+use crate::write::Desk;
 use crate::{discovery, openapi, table, watch, write};
 
 const JSON: &str = "application/json";
@@ -39,34 +41,38 @@ pub struct Api {
     store: Memory,
     /// Where clients write; `None` where they may not.
     registry: Option<Arc<Registry>>,
-    resources: &'static [Resource],
+    /// What their writes have to pass.
+    admission: Vec<Arc<dyn Admission>>,
+    catalog: Catalog,
     version: Version,
 }
 
 impl Api {
     /// An API that serves these resources from that store.
-    pub fn new(store: Memory, resources: &'static [Resource], version: Version) -> Arc<Self> {
-        Arc::new(Self { store, registry: None, resources, version })
+    pub fn new(store: Memory, catalog: Catalog, version: Version) -> Arc<Self> {
+        Arc::new(Self { store, registry: None, admission: Vec::new(), catalog, version })
     }
 
-    /// An API that clients may write to as well.
-    pub fn writable(registry: Arc<Registry>, version: Version) -> Arc<Self> {
-        let (store, resources) = (registry.cache().clone(), registry.resources());
-        Arc::new(Self { store, registry: Some(registry), resources, version })
+    /// An API that clients may write to as well; every write passes all of admission, in that order.
+    pub fn writable(
+        registry: Arc<Registry>,
+        admission: Vec<Arc<dyn Admission>>,
+        version: Version,
+    ) -> Arc<Self> {
+        let (store, catalog) = (registry.cache().clone(), registry.catalog().clone());
+        Arc::new(Self { store, registry: Some(registry), admission, catalog, version })
     }
 
     /// A router whose fallback answers every path: with what it names, or a `Status` that says it names nothing.
     pub fn router(self: &Arc<Self>) -> Router {
-        let resources = self.resources;
-        let described =
-            move || resources.iter().map(|row| Described { resource: *row, schema: None }).collect();
-        let documents = openapi::router(described, self.version.git_version);
+        let documents = openapi::router(self.catalog.clone(), self.version.git_version);
         Router::new().fallback(answer).with_state(self.clone()).merge(documents)
     }
 
     fn answer(&self, method: &Method, request: &Request<Body>) -> Result<Response, Status> {
         let target = Target::parse(request.uri().path()).ok_or_else(Status::no_such_path)?;
         let accept = Accept::of(request.headers());
+        let rows = self.catalog.rows();
         if let Target::Objects(objects) = target {
             return self.objects(method, &objects, request, accept);
         }
@@ -82,12 +88,12 @@ impl Api {
                 let core = target == Target::CoreVersions;
                 return Ok(json_response(
                     media_type,
-                    discovery::aggregated(self.resources, core, api_version).to_string(),
+                    discovery::aggregated(rows.all(), core, api_version).to_string(),
                 ));
             }
             Target::CoreVersions => discovery::core_versions(),
-            Target::Groups => discovery::groups(self.resources),
-            Target::Group(name) => match discovery::group(self.resources, &name) {
+            Target::Groups => discovery::groups(rows.all()),
+            Target::Group(name) => match discovery::group(rows.all(), &name) {
                 Value::Object(mut group) => {
                     group.insert("kind".to_owned(), "APIGroup".into());
                     group.insert("apiVersion".to_owned(), "v1".into());
@@ -95,9 +101,7 @@ impl Api {
                 }
                 other => other,
             },
-            Target::GroupVersion(group, version) => {
-                discovery::group_version(self.resources, &group, &version)
-            }
+            Target::GroupVersion(group, version) => discovery::group_version(rows.all(), &group, &version),
             Target::Objects(_) => Value::Null,
         };
         if document.is_null() {
@@ -119,12 +123,12 @@ impl Api {
             return Err(Status::no_such_path());
         }
         if method != Method::GET && method != Method::HEAD {
-            return Err(self.refuse_write(method, resource, objects));
+            return Err(self.refuse_write(method, &resource, objects));
         }
         let options = ListOptions::parse(request.uri())?;
         match &objects.name {
-            Some(name) if !options.watch => self.get(resource, objects, name, accept, options.include),
-            name => self.list(resource, objects, name.as_deref(), accept, options),
+            Some(name) if !options.watch => self.get(&resource, objects, name, accept, options.include),
+            name => self.list(&resource, objects, name.as_deref(), accept, options),
         }
     }
 
@@ -136,13 +140,12 @@ impl Api {
         if resource.namespaced != objects.namespace.is_some() {
             return Err(Status::no_such_path());
         }
-        write::answer(registry, resource, &objects, request).await
+        let desk = Desk { registry, admission: &self.admission };
+        write::answer(desk, &resource, &objects, request).await
     }
 
-    fn resource(&self, objects: &Objects) -> Option<&'static Resource> {
-        self.resources
-            .iter()
-            .find(|r| r.plural == objects.plural && r.group == objects.group && r.version == objects.version)
+    fn resource(&self, objects: &Objects) -> Option<Arc<Resource>> {
+        self.catalog.rows().find(&objects.group, &objects.version, &objects.plural).cloned()
     }
 
     fn get(
@@ -153,17 +156,16 @@ impl Api {
         accept: Accept,
         include: Include,
     ) -> Result<Response, Status> {
-        let qualified = resource.qualified().to_string();
         let namespace = objects.namespace.as_deref().unwrap_or_default();
-        let object =
-            self.store.get(&qualified, namespace, name).ok_or_else(|| Status::not_found(&qualified, name))?;
+        let found = self.store.get(resource.stored(), namespace, name);
+        let object = found.ok_or_else(|| Status::not_found(&resource.qualified().to_string(), name))?;
         match accept.objects()? {
             As::Json => Ok(json_response(JSON, object.json().clone())),
             As::Table => {
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
                 let rows = std::iter::once(object.decode());
                 let now = Timestamp::now();
-                let table = table::table(&resource.columns, rows, metadata, include, true, now);
+                let table = table::table(resource.columns.as_ref(), rows, metadata, include, true, now);
                 Ok(json_response(JSON, table.to_string()))
             }
         }
@@ -171,13 +173,13 @@ impl Api {
 
     fn list(
         &self,
-        resource: &Resource,
+        resource: &Arc<Resource>,
         objects: &Objects,
         name: Option<&str>,
         accept: Accept,
         mut options: ListOptions,
     ) -> Result<Response, Status> {
-        options.fields.check(resource.kind, resource.fields)?;
+        options.fields.check(&resource.kind, &resource.fields)?;
         if let Some(name) = name {
             options.fields.require_name(name);
         }
@@ -187,14 +189,22 @@ impl Api {
             let body = watch::start(&self.store, resource, scope, options, shape == As::Table)?;
             return Ok(([(header::CONTENT_TYPE, JSON)], body).into_response());
         }
-        let page = Page::read(&self.store, &resource.qualified().to_string(), &scope, &options)?;
+        let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
         match shape {
-            As::Json => Ok(json_response(JSON, page.json(&resource.api_version(), resource.kind, &options))),
+            As::Json => {
+                Ok(json_response(JSON, page.json(resource.api_version(), &resource.list_kind, &options)))
+            }
             As::Table => {
                 let metadata = page.metadata(&options);
                 let rows = page.objects.iter().map(|object| object.decode());
-                let table =
-                    table::table(&resource.columns, rows, metadata, options.include, true, Timestamp::now());
+                let table = table::table(
+                    resource.columns.as_ref(),
+                    rows,
+                    metadata,
+                    options.include,
+                    true,
+                    Timestamp::now(),
+                );
                 Ok(json_response(JSON, table.to_string()))
             }
         }
@@ -210,7 +220,7 @@ impl Api {
             ));
         };
         let namespace = objects.namespace.as_deref().unwrap_or_default();
-        match self.store.get(&qualified, namespace, name) {
+        match self.store.get(resource.stored(), namespace, name) {
             None => Status::not_found(&qualified, name),
             Some(object) => Status::forbidden(&qualified, name, &(resource.owner)(&object.decode())),
         }

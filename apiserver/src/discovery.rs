@@ -1,26 +1,35 @@
 //! What there is: the documents clients read before anything else.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use crate::resource::Resource;
+use crate::resource::{Resource, Subresource};
+
+/// The rows of all resources, as [`crate::catalog::Rows::all`] has them.
+type Resources<'a> = &'a [Arc<Resource>];
+
+/// The version of the core group that clients are told of.
+const CORE_VERSION: &str = "v1";
 
 /// `/api`: the versions of the core group.
 pub fn core_versions() -> Value {
     json!({
         "kind": "APIVersions",
-        "versions": ["v1"],
+        "versions": [CORE_VERSION],
         "serverAddressByClientCIDRs": [],
     })
 }
 
 /// `/apis`: the named groups.
-pub fn groups(resources: &[Resource]) -> Value {
+pub fn groups(resources: Resources<'_>) -> Value {
     let groups: Vec<Value> = group_names(resources).into_iter().map(|name| group(resources, name)).collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
 /// `/apis/{group}`, without its kind; `null` when there is no such group.
-pub fn group(resources: &[Resource], name: &str) -> Value {
+pub fn group(resources: Resources<'_>, name: &str) -> Value {
     let versions: Vec<Value> = versions(resources, name)
         .into_iter()
         .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
@@ -32,9 +41,9 @@ pub fn group(resources: &[Resource], name: &str) -> Value {
 }
 
 /// `/api/v1` and `/apis/{group}/{version}`; `null` when there is no such version.
-pub fn group_version(resources: &[Resource], group: &str, version: &str) -> Value {
+pub fn group_version(resources: Resources<'_>, group: &str, version: &str) -> Value {
     let mut rows = Vec::new();
-    let mut group_version = String::new();
+    let mut group_version = "";
     for resource in resources.iter().filter(|r| r.group == group && r.version == version) {
         group_version = resource.api_version();
         let mut row = json!({
@@ -44,21 +53,21 @@ pub fn group_version(resources: &[Resource], group: &str, version: &str) -> Valu
             "kind": resource.kind,
             "verbs": resource.verbs,
         });
-        if !resource.short_names.is_empty() {
-            row["shortNames"] = json!(resource.short_names);
-        }
-        if !resource.categories.is_empty() {
-            row["categories"] = json!(resource.categories);
-        }
+        name_shortly(&mut row, resource);
         rows.push(row);
-        for part in resource.subresources {
-            rows.push(json!({
+        for part in &resource.subresources {
+            let mut row = json!({
                 "name": format!("{}/{}", resource.plural, part.name),
                 "singularName": "",
                 "namespaced": resource.namespaced,
-                "kind": part.kind,
+                "kind": kind_of(resource, part).2,
                 "verbs": part.verbs,
-            }));
+            });
+            if let Some((group, version, _)) = part.kind.filter(|(g, v, _)| (*g, *v) != (group, version)) {
+                row["group"] = group.into();
+                row["version"] = version.into();
+            }
+            rows.push(row);
         }
     }
     if rows.is_empty() {
@@ -68,7 +77,7 @@ pub fn group_version(resources: &[Resource], group: &str, version: &str) -> Valu
 }
 
 /// All of the above in one document (`apidiscovery.k8s.io`), for the core group or for the named ones.
-pub fn aggregated(resources: &[Resource], core: bool, api_version: &str) -> Value {
+pub fn aggregated(resources: Resources<'_>, core: bool, api_version: &str) -> Value {
     let names = if core { vec![""] } else { group_names(resources) };
     let items: Vec<Value> = names
         .into_iter()
@@ -84,27 +93,23 @@ pub fn aggregated(resources: &[Resource], core: bool, api_version: &str) -> Valu
     json!({"kind": "APIGroupDiscoveryList", "apiVersion": api_version, "metadata": {}, "items": items})
 }
 
-fn aggregated_version(resources: &[Resource], group: &str, version: &str) -> Value {
-    let kind = |kind: &str| json!({"group": group, "version": version, "kind": kind});
+fn aggregated_version(resources: Resources<'_>, group: &str, version: &str) -> Value {
+    let kind = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
     let rows: Vec<Value> = resources
         .iter()
         .filter(|r| r.group == group && r.version == version)
         .map(|resource| {
             let mut row = json!({
                 "resource": resource.plural,
-                "responseKind": kind(resource.kind),
+                "responseKind": kind((group, version, &resource.kind)),
                 "scope": if resource.namespaced { "Namespaced" } else { "Cluster" },
                 "singularResource": resource.singular,
                 "verbs": resource.verbs,
             });
-            if !resource.short_names.is_empty() {
-                row["shortNames"] = json!(resource.short_names);
-            }
-            if !resource.categories.is_empty() {
-                row["categories"] = json!(resource.categories);
-            }
+            name_shortly(&mut row, resource);
             let parts = resource.subresources.iter().map(|part| {
-                json!({"subresource": part.name, "responseKind": kind(part.kind), "verbs": part.verbs})
+                let kind = kind(kind_of(resource, part));
+                json!({"subresource": part.name, "responseKind": kind, "verbs": part.verbs})
             });
             let parts: Vec<Value> = parts.collect();
             if !parts.is_empty() {
@@ -116,20 +121,56 @@ fn aggregated_version(resources: &[Resource], group: &str, version: &str) -> Val
     json!({"version": version, "resources": rows, "freshness": "Current"})
 }
 
-fn group_names(resources: &[Resource]) -> Vec<&'static str> {
-    let mut names: Vec<&str> = resources.iter().map(|r| r.group).filter(|group| !group.is_empty()).collect();
-    names.dedup();
+/// Group, version and kind of what is sent to a part.
+fn kind_of<'a>(resource: &'a Resource, part: &Subresource) -> (&'a str, &'a str, &'a str) {
+    part.kind.unwrap_or((&resource.group, &resource.version, &resource.kind))
+}
+
+fn name_shortly(row: &mut Value, resource: &Resource) {
+    if !resource.short_names.is_empty() {
+        row["shortNames"] = json!(resource.short_names);
+    }
+    if !resource.categories.is_empty() {
+        row["categories"] = json!(resource.categories);
+    }
+}
+
+fn group_names(resources: Resources<'_>) -> Vec<&str> {
+    let mut names: Vec<&str> =
+        resources.iter().map(|r| r.group.as_ref()).filter(|group| !group.is_empty()).collect();
     names.sort_unstable();
     names.dedup();
     names
 }
 
-fn versions(resources: &[Resource], group: &str) -> Vec<&'static str> {
-    let mut versions: Vec<&str> = Vec::new();
-    for resource in resources.iter().filter(|r| r.group == group) {
-        if !versions.contains(&resource.version) {
-            versions.push(resource.version);
-        }
-    }
+/// The versions of a group, the preferred one first. The old ones of the core group are served and not told of: clients
+/// take every version they are told of for another set of objects.
+fn versions<'a>(resources: Resources<'a>, group: &str) -> Vec<&'a str> {
+    let mut versions: Vec<&str> =
+        resources.iter().filter(|r| r.group == group).map(|r| r.version.as_ref()).collect();
+    versions.retain(|version| !group.is_empty() || *version == CORE_VERSION);
+    versions.sort_by_key(|version| (Reverse(rank(version)), version.to_string()));
+    versions.dedup();
     versions
 }
+
+/// How far a version is: `v2` before `v1` before `v2beta1` before `v1alpha1`, and all of them before other names.
+fn rank(version: &str) -> (u8, u64, u64) {
+    let ranked = || {
+        let version = version.strip_prefix('v')?;
+        let digits = version.find(|c: char| !c.is_ascii_digit()).unwrap_or(version.len());
+        let (major, rest) = version.split_at(digits);
+        let major = major.parse().ok()?;
+        Some(match rest {
+            "" => (3, major, 0),
+            rest => match rest.strip_prefix("beta") {
+                Some(minor) => (2, major, minor.parse().ok()?),
+                None => (1, major, rest.strip_prefix("alpha")?.parse().ok()?),
+            },
+        })
+    };
+    ranked().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

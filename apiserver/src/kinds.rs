@@ -1,286 +1,176 @@
 //! The kinds of Kubernetes that a master serves, a row each.
-//!
-//! A kind without a strategy of its own is stored, listed, watched and printed as it is.
 
 use api::table;
 
-use crate::resource::{Resource, Subresource};
+use crate::resource::{Replicas, Resource, Subresource};
 
-/// What may be done with a kind that is written by clients.
-const ALL: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-const STATUS: &[Subresource] = &[status("")];
+const CORE: &str = "";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const DEVICES: &str = "resource.k8s.io";
+const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+const REGISTRATION: &str = "apiregistration.k8s.io";
+const APPS: &str = "apps";
+const BATCH: &str = "batch";
+const COORDINATION: &str = "coordination.k8s.io";
+const DISCOVERY: &str = "discovery.k8s.io";
+const NET: &str = "networking.k8s.io";
+const NODE: &str = "node.k8s.io";
+const POLICY: &str = "policy";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SCHEDULING: &str = "scheduling.k8s.io";
+const STORAGE: &str = "storage.k8s.io";
 
-const fn status(kind: &'static str) -> Subresource {
-    Subresource { name: "status", kind, verbs: &["get", "patch", "update"] }
-}
-
-const fn row(
-    (group, version): (&'static str, &'static str),
-    kind: &'static str,
-    plural: &'static str,
-    singular: &'static str,
-    short_names: &'static [&'static str],
-) -> Resource {
-    Resource {
-        group,
-        version,
-        kind,
-        plural,
-        singular,
-        namespaced: true,
-        short_names,
-        categories: &[],
-        verbs: ALL,
-        subresources: &[],
-        fields: &[],
-        columns: table::NAME_AND_AGE,
-        owner: |_| String::new(),
-    }
-}
-
-/// A kind whose objects have a status.
-const fn with_status(row: Resource) -> Resource {
-    Resource { subresources: STATUS, ..row }
-}
-
-/// A kind that `kubectl get all` shows.
-const fn in_all(row: Resource) -> Resource {
-    Resource { categories: &["all"], ..row }
-}
-
-/// A kind that lies in no namespace.
-const fn cluster(row: Resource) -> Resource {
-    Resource { namespaced: false, ..row }
-}
-
-const CORE: (&str, &str) = ("", "v1");
-const APPS: (&str, &str) = ("apps", "v1");
-const BATCH: (&str, &str) = ("batch", "v1");
-const NET: (&str, &str) = ("networking.k8s.io", "v1");
-const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
-const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
+/// What field selectors may ask of a pod.
+const POD_FIELDS: &[&str] = &[
+    "spec.nodeName",
+    "spec.restartPolicy",
+    "spec.hostNetwork",
+    "spec.schedulerName",
+    "spec.serviceAccountName",
+    "status.phase",
+    "status.podIP",
+    "status.nominatedNodeName",
+];
+/// What field selectors may ask of an event.
+const EVENT_FIELDS: &[&str] = &[
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source",
+    "type",
+];
 
 /// Everything that is served.
-pub const KINDS: &[Resource] = &[
-    Resource {
-        fields: &["status.phase"],
-        columns: table::NAMESPACES,
-        ..cluster(with_status(row(CORE, "Namespace", "namespaces", "namespace", &["ns"])))
-    },
-    Resource {
-        fields: &["spec.unschedulable"],
-        columns: table::NODES,
-        ..cluster(with_status(row(CORE, "Node", "nodes", "node", &["no"])))
-    },
-    Resource {
-        fields: &[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.hostNetwork",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ],
-        columns: table::PODS,
-        ..in_all(with_status(row(CORE, "Pod", "pods", "pod", &["po"])))
-    },
-    Resource { columns: table::CONFIG_MAPS, ..row(CORE, "ConfigMap", "configmaps", "configmap", &["cm"]) },
-    Resource { fields: &["type"], columns: table::SECRETS, ..row(CORE, "Secret", "secrets", "secret", &[]) },
-    Resource {
-        columns: table::SERVICE_ACCOUNTS,
-        ..row(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount", &["sa"])
-    },
-    Resource {
-        columns: table::SERVICES,
-        ..in_all(with_status(row(CORE, "Service", "services", "service", &["svc"])))
-    },
-    Resource { columns: table::ENDPOINTS, ..row(CORE, "Endpoints", "endpoints", "endpoints", &["ep"]) },
-    Resource {
-        fields: &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        columns: table::EVENTS,
-        ..row(CORE, "Event", "events", "event", &["ev"])
-    },
-    Resource {
-        columns: table::REPLICATION_CONTROLLERS,
-        ..in_all(with_status(row(
-            CORE,
-            "ReplicationController",
-            "replicationcontrollers",
-            "replicationcontroller",
-            &["rc"],
-        )))
-    },
-    Resource {
-        columns: table::POD_TEMPLATES,
-        ..row(CORE, "PodTemplate", "podtemplates", "podtemplate", &[])
-    },
-    Resource {
-        columns: table::NAME_AND_CREATED,
-        ..row(CORE, "LimitRange", "limitranges", "limitrange", &["limits"])
-    },
-    Resource {
-        columns: table::RESOURCE_QUOTAS,
-        ..with_status(row(CORE, "ResourceQuota", "resourcequotas", "resourcequota", &["quota"]))
-    },
-    Resource {
-        columns: table::VOLUMES,
-        ..cluster(with_status(row(
-            CORE,
-            "PersistentVolume",
-            "persistentvolumes",
-            "persistentvolume",
-            &["pv"],
-        )))
-    },
-    Resource {
-        columns: table::VOLUME_CLAIMS,
-        ..with_status(row(
-            CORE,
-            "PersistentVolumeClaim",
-            "persistentvolumeclaims",
-            "persistentvolumeclaim",
-            &["pvc"],
-        ))
-    },
-    Resource {
-        columns: table::DEPLOYMENTS,
-        ..in_all(with_status(row(APPS, "Deployment", "deployments", "deployment", &["deploy"])))
-    },
-    Resource {
-        columns: table::REPLICA_SETS,
-        ..in_all(with_status(row(APPS, "ReplicaSet", "replicasets", "replicaset", &["rs"])))
-    },
-    Resource {
-        columns: table::STATEFUL_SETS,
-        ..in_all(with_status(row(APPS, "StatefulSet", "statefulsets", "statefulset", &["sts"])))
-    },
-    Resource {
-        columns: table::DAEMON_SETS,
-        ..in_all(with_status(row(APPS, "DaemonSet", "daemonsets", "daemonset", &["ds"])))
-    },
-    Resource {
-        columns: table::CONTROLLER_REVISIONS,
-        ..row(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision", &[])
-    },
-    Resource { columns: table::JOBS, ..in_all(with_status(row(BATCH, "Job", "jobs", "job", &[]))) },
-    Resource {
-        columns: table::CRON_JOBS,
-        ..in_all(with_status(row(BATCH, "CronJob", "cronjobs", "cronjob", &["cj"])))
-    },
-    Resource {
-        columns: table::LEASES,
-        ..row(("coordination.k8s.io", "v1"), "Lease", "leases", "lease", &[])
-    },
-    Resource {
-        columns: table::ENDPOINT_SLICES,
-        ..row(("discovery.k8s.io", "v1"), "EndpointSlice", "endpointslices", "endpointslice", &[])
-    },
-    Resource {
-        columns: table::DISRUPTION_BUDGETS,
-        ..with_status(row(
-            ("policy", "v1"),
-            "PodDisruptionBudget",
-            "poddisruptionbudgets",
-            "poddisruptionbudget",
-            &["pdb"],
-        ))
-    },
-    Resource {
-        columns: table::INGRESSES,
-        ..with_status(row(NET, "Ingress", "ingresses", "ingress", &["ing"]))
-    },
-    Resource {
-        columns: table::INGRESS_CLASSES,
-        ..cluster(row(NET, "IngressClass", "ingressclasses", "ingressclass", &[]))
-    },
-    Resource {
-        columns: table::NETWORK_POLICIES,
-        ..row(NET, "NetworkPolicy", "networkpolicies", "networkpolicy", &["netpol"])
-    },
-    Resource {
-        columns: table::PRIORITY_CLASSES,
-        ..cluster(row(
-            ("scheduling.k8s.io", "v1"),
-            "PriorityClass",
-            "priorityclasses",
-            "priorityclass",
-            &["pc"],
-        ))
-    },
-    Resource {
-        columns: table::RUNTIME_CLASSES,
-        ..cluster(row(("node.k8s.io", "v1"), "RuntimeClass", "runtimeclasses", "runtimeclass", &[]))
-    },
-    Resource {
-        columns: table::STORAGE_CLASSES,
-        ..cluster(row(STORAGE, "StorageClass", "storageclasses", "storageclass", &["sc"]))
-    },
-    Resource {
-        columns: table::CSI_DRIVERS,
-        ..cluster(row(STORAGE, "CSIDriver", "csidrivers", "csidriver", &[]))
-    },
-    Resource {
-        columns: table::CSI_NODES,
-        ..cluster(with_status(row(STORAGE, "CSINode", "csinodes", "csinode", &[])))
-    },
-    Resource {
-        columns: table::STORAGE_CAPACITIES,
-        ..row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity", &[])
-    },
-    Resource {
-        columns: table::ATTACHMENTS,
-        ..cluster(with_status(row(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment", &[])))
-    },
-    Resource {
-        columns: table::AUTOSCALERS,
-        ..with_status(row(
-            ("autoscaling", "v2"),
-            "HorizontalPodAutoscaler",
-            "horizontalpodautoscalers",
-            "horizontalpodautoscaler",
-            &["hpa"],
-        ))
-    },
-    Resource { columns: table::NAME_AND_CREATED, ..row(RBAC, "Role", "roles", "role", &[]) },
-    Resource {
-        columns: table::ROLE_BINDINGS,
-        ..row(RBAC, "RoleBinding", "rolebindings", "rolebinding", &[])
-    },
-    Resource {
-        columns: table::NAME_AND_CREATED,
-        ..cluster(row(RBAC, "ClusterRole", "clusterroles", "clusterrole", &[]))
-    },
-    Resource {
-        columns: table::ROLE_BINDINGS,
-        ..cluster(row(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding", &[]))
-    },
-];
+// A table is read by its columns.
+#[rustfmt::skip]
+pub fn all() -> Vec<Resource> {
+    vec![
+        v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
+            .fields(&["status.phase"])
+            .columns(table::NAMESPACES),
+        v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
+            .fields(&["spec.unschedulable"]).columns(table::NODES),
+        v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
+            .fields(POD_FIELDS).columns(table::PODS),
+        v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
+        v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
+        v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"])
+            .columns(table::SERVICE_ACCOUNTS),
+        v1(CORE, "Service", "services", "service").short(&["svc"]).in_all().with_status()
+            .columns(table::SERVICES),
+        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).columns(table::ENDPOINTS),
+        v1(CORE, "Event", "events", "event").short(&["ev"]).fields(EVENT_FIELDS).columns(table::EVENTS),
+        v1(CORE, "ReplicationController", "replicationcontrollers", "replicationcontroller")
+            .short(&["rc"]).in_all().with_status().part(scale("spec.selector"))
+            .columns(table::REPLICATION_CONTROLLERS),
+        v1(CORE, "PodTemplate", "podtemplates", "podtemplate").columns(table::POD_TEMPLATES),
+        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"])
+            .columns(table::NAME_AND_CREATED),
+        v1(CORE, "ResourceQuota", "resourcequotas", "resourcequota").short(&["quota"]).with_status()
+            .columns(table::RESOURCE_QUOTAS),
+        v1(CORE, "PersistentVolume", "persistentvolumes", "persistentvolume")
+            .short(&["pv"]).cluster().with_status().columns(table::VOLUMES),
+        v1(CORE, "PersistentVolumeClaim", "persistentvolumeclaims", "persistentvolumeclaim")
+            .short(&["pvc"]).with_status().columns(table::VOLUME_CLAIMS),
+        v1(APPS, "Deployment", "deployments", "deployment")
+            .short(&["deploy"]).in_all().with_status().part(scale("spec.selector"))
+            .columns(table::DEPLOYMENTS),
+        v1(APPS, "ReplicaSet", "replicasets", "replicaset")
+            .short(&["rs"]).in_all().with_status().part(scale("spec.selector")).columns(table::REPLICA_SETS),
+        v1(APPS, "StatefulSet", "statefulsets", "statefulset")
+            .short(&["sts"]).in_all().with_status().part(scale("spec.selector"))
+            .columns(table::STATEFUL_SETS),
+        v1(APPS, "DaemonSet", "daemonsets", "daemonset").short(&["ds"]).in_all().with_status()
+            .columns(table::DAEMON_SETS),
+        v1(APPS, "ControllerRevision", "controllerrevisions", "controllerrevision")
+            .columns(table::CONTROLLER_REVISIONS),
+        v1(BATCH, "Job", "jobs", "job").in_all().with_status().columns(table::JOBS),
+        v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status()
+            .columns(table::CRON_JOBS),
+        v1(COORDINATION, "Lease", "leases", "lease").columns(table::LEASES),
+        v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
+        v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
+            .short(&["pdb"]).with_status().columns(table::DISRUPTION_BUDGETS),
+        v1(NET, "Ingress", "ingresses", "ingress").short(&["ing"]).with_status().columns(table::INGRESSES),
+        v1(NET, "IngressClass", "ingressclasses", "ingressclass").cluster().columns(table::INGRESS_CLASSES),
+        v1(NET, "NetworkPolicy", "networkpolicies", "networkpolicy").short(&["netpol"])
+            .columns(table::NETWORK_POLICIES),
+        v1(SCHEDULING, "PriorityClass", "priorityclasses", "priorityclass").short(&["pc"]).cluster()
+            .columns(table::PRIORITY_CLASSES),
+        v1(NODE, "RuntimeClass", "runtimeclasses", "runtimeclass").cluster().columns(table::RUNTIME_CLASSES),
+        v1(STORAGE, "StorageClass", "storageclasses", "storageclass").short(&["sc"]).cluster()
+            .columns(table::STORAGE_CLASSES),
+        v1(STORAGE, "CSIDriver", "csidrivers", "csidriver").cluster().columns(table::CSI_DRIVERS),
+        v1(STORAGE, "CSINode", "csinodes", "csinode").cluster().with_status().columns(table::CSI_NODES),
+        v1(STORAGE, "CSIStorageCapacity", "csistoragecapacities", "csistoragecapacity")
+            .columns(table::STORAGE_CAPACITIES),
+        v1(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment").cluster().with_status()
+            .columns(table::ATTACHMENTS),
+        Resource::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
+            .short(&["hpa"]).with_status().columns(table::AUTOSCALERS),
+        v1(RBAC, "Role", "roles", "role").columns(table::NAME_AND_CREATED),
+        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").columns(table::ROLE_BINDINGS),
+        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().columns(table::NAME_AND_CREATED),
+        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster()
+            .columns(table::ROLE_BINDINGS),
+        v1(NET, "IPAddress", "ipaddresses", "ipaddress").short(&["ip"]).cluster().columns(table::IP_ADDRESSES),
+        v1(NET, "ServiceCIDR", "servicecidrs", "servicecidr").cluster().with_status().columns(table::SERVICE_CIDRS),
+        v1(STORAGE, "VolumeAttributesClass", "volumeattributesclasses", "volumeattributesclass").short(&["vac"]).cluster()
+            .columns(table::ATTRIBUTES_CLASSES),
+        v1(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", "mutatingwebhookconfiguration").cluster()
+            .columns(table::WEBHOOK_CONFIGURATIONS),
+        v1(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", "validatingwebhookconfiguration").cluster()
+            .columns(table::WEBHOOK_CONFIGURATIONS),
+        v1(ADMISSION, "ValidatingAdmissionPolicy", "validatingadmissionpolicies", "validatingadmissionpolicy").cluster()
+            .with_status().columns(table::VALIDATING_POLICIES),
+        v1(ADMISSION, "ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings", "validatingadmissionpolicybinding")
+            .cluster().columns(table::BINDINGS_OF_POLICIES),
+        v1(ADMISSION, "MutatingAdmissionPolicy", "mutatingadmissionpolicies", "mutatingadmissionpolicy").cluster()
+            .columns(table::MUTATING_POLICIES),
+        v1(ADMISSION, "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", "mutatingadmissionpolicybinding")
+            .cluster().columns(table::BINDINGS_OF_POLICIES),
+        v1(REGISTRATION, "APIService", "apiservices", "apiservice").cluster().with_status().columns(table::API_SERVICES),
+        v1(FLOW, "FlowSchema", "flowschemas", "flowschema").cluster().with_status().columns(table::FLOW_SCHEMAS),
+        v1(FLOW, "PriorityLevelConfiguration", "prioritylevelconfigurations", "prioritylevelconfiguration").cluster()
+            .with_status().columns(table::PRIORITY_LEVELS),
+        v1(DEVICES, "DeviceClass", "deviceclasses", "deviceclass").cluster(),
+        v1(DEVICES, "ResourceClaim", "resourceclaims", "resourceclaim").with_status().columns(table::RESOURCE_CLAIMS),
+        v1(DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates", "resourceclaimtemplate"),
+        v1(DEVICES, "ResourceSlice", "resourceslices", "resourceslice").cluster()
+            .fields(&["spec.driver", "spec.nodeName"]).columns(table::RESOURCE_SLICES),
+    ]
+}
+
+fn v1(group: &'static str, kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
+    Resource::new(group, "v1", kind, plural, singular)
+}
+
+/// The numbers of what makes pods of a template.
+fn scale(selector: &'static str) -> Subresource {
+    Subresource::scale(Replicas {
+        wanted: "spec.replicas".into(),
+        actual: "status.replicas".into(),
+        selector: Some(selector.into()),
+    })
+}
 
 #[cfg(test)]
 mod tests {
-    use super::KINDS;
+    use super::all;
 
     #[test]
     fn every_kind_is_known_to_the_table_of_types() {
-        for kind in KINDS {
-            let of = api::schema::all().kind(kind.group, kind.version, kind.kind);
-            assert!(of.is_some(), "{}/{} {}", kind.group, kind.version, kind.kind);
+        for kind in all() {
+            let of = api::schema::all().kind(&kind.group, &kind.version, &kind.kind);
+            assert!(of.is_some(), "{kind:?}");
             let has_status = of.and_then(|of| of.field("status")).is_some();
-            assert_eq!(has_status, !kind.subresources.is_empty(), "the status of {}", kind.kind);
+            assert_eq!(has_status, kind.has_status(), "the status of {kind:?}");
         }
     }
 }

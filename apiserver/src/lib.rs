@@ -5,7 +5,9 @@
 //! classic endpoints) is an ordinary route in front of [`Api::router`]. What must outlive the process goes into a
 //! [`storage::Store`].
 
+pub mod admission;
 mod api;
+pub mod catalog;
 pub mod discovery;
 mod identity;
 pub mod kinds;
@@ -25,6 +27,7 @@ pub mod watch;
 pub mod write;
 
 pub use api::{Api, Version};
+pub use catalog::Catalog;
 pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;

@@ -81,9 +81,9 @@ impl Page {
     }
 
     /// The list in JSON: the objects' own bytes, one after another.
-    pub fn json(&self, api_version: &str, kind: &str, options: &ListOptions) -> Vec<u8> {
+    pub fn json(&self, api_version: &str, list_kind: &str, options: &ListOptions) -> Vec<u8> {
         let head = format!(
-            r#"{{"kind":"{kind}List","apiVersion":"{api_version}","metadata":{},"items":["#,
+            r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{},"items":["#,
             self.metadata(options)
         );
         let bytes: usize = self.objects.iter().map(|object| object.json().len() + 1).sum();

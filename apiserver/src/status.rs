@@ -1,5 +1,6 @@
 //! What went wrong with a request, in the words clients branch on: a `Status` object with a reason and a code.
 
+use api::strategy::Cause;
 use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
@@ -72,17 +73,20 @@ impl Status {
         Self::conflict(resource, name, why)
     }
 
-    /// The object makes no sense; each cause is a field, a reason and what is wrong.
-    pub fn invalid(resource: &Resource, name: &str, causes: &[(&str, &str, &str)]) -> Self {
-        let said: Vec<String> = causes.iter().map(|(field, _, what)| format!("{field}: {what}")).collect();
+    /// The object makes no sense.
+    pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        let said: Vec<String> =
+            causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let said = if said.len() == 1 { said.concat() } else { format!("[{}]", said.join(", ")) };
         let mut details = json!({"name": name, "kind": resource.kind});
         if !resource.group.is_empty() {
-            details["group"] = resource.group.into();
+            details["group"] = resource.group.as_ref().into();
         }
         details["causes"] = causes
             .iter()
-            .map(|(field, reason, what)| json!({"reason": reason, "message": what, "field": field}))
+            .map(|cause| {
+                json!({"reason": cause.reason.as_str(), "message": cause.message, "field": cause.field})
+            })
             .collect();
         let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
         let message = format!("{}{group} \"{name}\" is invalid: {said}", resource.kind);
@@ -146,7 +150,7 @@ impl Status {
 fn details(resource: &Resource, name: &str) -> Value {
     let mut details = json!({"name": name, "kind": resource.plural});
     if !resource.group.is_empty() {
-        details["group"] = resource.group.into();
+        details["group"] = resource.group.as_ref().into();
     }
     details
 }

@@ -1,31 +1,92 @@
 //! Objects as people read them: the `Table` that kubectl prints.
 
-pub use api::table::{Column, Columns};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::request::Include;
+use crate::resource::Text;
+
+/// How objects of one resource are printed.
+pub trait Columns: Send + Sync {
+    /// The heads.
+    fn heads(&self) -> Vec<Head>;
+
+    /// The cells of one object, as many as there are heads.
+    fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value>;
+}
+
+/// The head of a column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// What stands over it.
+    pub name: Text,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: Text,
+    /// More about the kind: `name` for the object's name.
+    pub format: Text,
+    /// What it shows.
+    pub description: Text,
+    /// 0 is always shown, 1 only with `-o wide`.
+    pub priority: i32,
+}
+
+impl Columns for api::table::Columns {
+    fn heads(&self) -> Vec<Head> {
+        self.heads.iter().map(Head::from).collect()
+    }
+
+    fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value> {
+        (self.cells)(object, now)
+    }
+}
+
+impl From<&api::table::Column> for Head {
+    fn from(column: &api::table::Column) -> Self {
+        Self {
+            name: column.name.into(),
+            kind: column.kind.into(),
+            format: column.format.into(),
+            description: column.description.into(),
+            priority: column.priority,
+        }
+    }
+}
+
+impl Columns for api::table::Custom {
+    fn heads(&self) -> Vec<Head> {
+        let name = Head::from(&api::table::NAME);
+        let others = self.columns().iter().map(|column| Head {
+            name: column.name.clone().into(),
+            kind: column.kind.clone().into(),
+            format: column.format.clone().into(),
+            description: column.description.clone().into(),
+            priority: column.priority,
+        });
+        std::iter::once(name).chain(others).collect()
+    }
+
+    fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value> {
+        self.cells(object, now)
+    }
+}
 
 /// The `columnDefinitions` of a table.
-pub fn definitions(columns: &Columns) -> Value {
-    columns
-        .heads
-        .iter()
-        .map(|head| {
-            json!({
-                "name": head.name,
-                "type": head.kind,
-                "format": head.format,
-                "description": head.description,
-                "priority": head.priority,
-            })
+pub fn definitions(columns: &dyn Columns) -> Value {
+    let heads = columns.heads().into_iter().map(|head| {
+        json!({
+            "name": head.name,
+            "type": head.kind,
+            "format": head.format,
+            "description": head.description,
+            "priority": head.priority,
         })
-        .collect()
+    });
+    heads.collect()
 }
 
 /// A table of these objects; `metadata` is that of the list.
 pub fn table(
-    columns: &Columns,
+    columns: &dyn Columns,
     objects: impl Iterator<Item = Map<String, Value>>,
     metadata: Value,
     include: Include,
@@ -42,8 +103,8 @@ pub fn table(
     })
 }
 
-fn row(columns: &Columns, mut object: Map<String, Value>, include: Include, now: Timestamp) -> Value {
-    let cells = (columns.cells)(&object, now);
+fn row(columns: &dyn Columns, mut object: Map<String, Value>, include: Include, now: Timestamp) -> Value {
+    let cells = columns.cells(&object, now);
     let object = match include {
         Include::None => return json!({"cells": cells}),
         Include::Object => Value::Object(object),

@@ -25,7 +25,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// A watch under way.
 struct Watch {
-    resource: Resource,
+    resource: Arc<Resource>,
     options: ListOptions,
     as_table: bool,
     /// Column heads go out once, with the first event.
@@ -44,12 +44,12 @@ struct Watch {
 /// 410 for a revision that is forgotten, 504 for one that is still to come.
 pub fn start(
     store: &Memory,
-    resource: &Resource,
+    resource: &Arc<Resource>,
     scope: Scope,
     options: ListOptions,
     as_table: bool,
 ) -> Result<Body, Status> {
-    let name = resource.qualified().to_string();
+    let name = resource.stored();
     let asked = options.revision.unwrap_or_default();
     refuse_future(store, asked)?;
     // Without a revision, or with 0, or when asked for it, a watch begins with all there is.
@@ -59,17 +59,17 @@ pub fn start(
             fields: options.fields.clone(),
             ..ListOptions::default()
         };
-        let page = Page::read(store, &name, &scope, &everything)?;
+        let page = Page::read(store, name, &scope, &everything)?;
         (page.objects.into(), page.revision)
     } else {
         (VecDeque::new(), asked)
     };
-    let watcher = store.watch(&name, scope, after)?;
+    let watcher = store.watch(name, scope, after)?;
     let now = Instant::now();
     // Spread by the revision, so that watches begun together do not all end together.
     let spread = Duration::from_secs(after.wrapping_mul(7919) % DEFAULT_TIMEOUT.as_secs());
     let watch = Watch {
-        resource: *resource,
+        resource: resource.clone(),
         as_table,
         heads_sent: false,
         initial,
@@ -155,7 +155,7 @@ impl Watch {
         let metadata = json!({"resourceVersion": object.revision().to_string()});
         let rows = std::iter::once(object.decode());
         let table = table::table(
-            &self.resource.columns,
+            self.resource.columns.as_ref(),
             rows,
             metadata,
             self.options.include,

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::kinds::KINDS;
+use apiserver::admission::{Admission, Namespaces};
+use apiserver::kinds;
 use apiserver::registry::Registry;
 use apiserver::storage::{Embedded, Limits};
-use apiserver::{Api, write};
+use apiserver::{Api, Catalog, write};
 use serde_json::{Map, Value, json};
 
 use crate::server::VERSION;
@@ -25,12 +26,14 @@ pub async fn open(data_dir: &Path) -> anyhow::Result<Arc<Api>> {
     let directory = data_dir.join(STORE);
     let in_store = || format!("cannot open the store in {}", directory.display());
     let store = Embedded::open(&directory, Limits::default()).await.with_context(in_store)?;
-    let registry = Registry::open(Arc::new(store), KINDS).await.with_context(in_store)?;
+    let registry =
+        Registry::open(Arc::new(store), Catalog::new(kinds::all())).await.with_context(in_store)?;
     for name in NAMESPACES {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    Ok(Api::writable(registry, VERSION))
+    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    Ok(Api::writable(registry, admission, VERSION))
 }
 
 fn namespace(name: &str) -> Map<String, Value> {

@@ -83,13 +83,15 @@ pub fn apply(
 
     let wanted = writer.restrict_applied(applied);
     let identity = writer.identity(Operation::Apply);
-    let set = writer.ownable(extract(&wanted, writer.shape));
+    let all = writer.restrict(extract(&wanted, writer.shape));
+    let set = writer.ownable(all.clone());
     let last = managed.0.remove(&identity);
     managed.0.insert(identity.clone(), entry(writer, set));
 
     let merged = merge::merge(&before, &wanted, writer.shape);
     let last_set = last.as_ref().map(|last| last.set.clone()).unwrap_or_default();
-    let mut object = remove::prune(merged, last_set, managed.owned(), writer.shape);
+    // What nobody can own, such as the name, stays all the same: the applier has named it.
+    let mut object = remove::prune(merged, last_set, managed.owned().union(all), writer.shape);
 
     let comparison = Comparison::of(&before, &object, writer.shape).map(|set| writer.restrict(set));
     let taken = comparison.set();

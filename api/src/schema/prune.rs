@@ -9,8 +9,8 @@ use crate::path::Path;
 /// Fields that are named at most; an object that has more is wrong as a whole.
 const NAMED: usize = 100;
 
-/// Takes out every field that the kind does not have and returns their paths (`spec.containers[0].imagee`). An object
-/// of a kind that is not built in is left alone.
+/// Takes out every field that the kind does not have and returns their paths (`spec.containers[0].imagee`), and without
+/// a word what is `null`, which is as good as absent. An object of a kind that is not built in is left alone.
 pub fn prune(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(of) = all().kind_of(api_version, kind) {
@@ -28,7 +28,7 @@ fn fields(of: &'static Struct, object: &mut Map<String, Value>, path: &Path<'_>,
             Some(field) => walk(&field.kind, value, &here, unknown),
             None => unknown.push(here.to_owned().to_string()),
         }
-        field.is_some()
+        field.is_some() && !value.is_null()
     });
 }
 
@@ -48,6 +48,7 @@ fn walk(kind: &'static Kind, value: &mut Value, path: &Path<'_>, unknown: &mut V
             for (key, entry) in entries.iter_mut() {
                 walk(of, entry, &path.key(key), unknown);
             }
+            entries.retain(|_, entry| !entry.is_null());
         }
         _ => {}
     }

@@ -103,7 +103,8 @@ pub const NAME_AND_CREATED: Columns = Columns {
     cells: |object, _| vec![name(object), text(object, "metadata", "creationTimestamp").into()],
 };
 
-const NAME: Column =
+/// What every table begins with.
+pub const NAME: Column =
     Column { name: "Name", kind: "string", format: "name", description: "What it is called.", priority: 0 };
 const AGE: Column = shown("Age", "How long ago it was made.");
 

@@ -20,6 +20,8 @@ mod selectors;
 mod tests;
 mod volumes;
 
+pub use self::names::is_dns_subdomain;
+
 pub(crate) use self::names::REQUIRED;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 

@@ -20,7 +20,7 @@ pub(super) fn is_dns_label(name: &str) -> bool {
 }
 
 /// Names like DNS labels, apart from their length, joined by `.`; at most 253 characters.
-pub(super) fn is_dns_subdomain(name: &str) -> bool {
+pub fn is_dns_subdomain(name: &str) -> bool {
     is_subdomain(name, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 
 use super::{Api, Version};
+use crate::catalog::Catalog;
 use crate::resource::{Resource, Subresource};
 use crate::store::{Draft, Memory};
 
@@ -17,38 +18,15 @@ const FIELDS: &[&str] = &["status.phase"];
 const VERSION: Version = Version { major: "1", minor: "36", git_version: "v1.36.0+test" };
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-static RESOURCES: &[Resource] = &[
-    Resource {
-        group: "",
-        version: "v1",
-        kind: "Pod",
-        plural: "pods",
-        singular: "pod",
-        namespaced: true,
-        short_names: &["po"],
-        categories: &["all"],
-        verbs: &["get", "list", "watch"],
-        subresources: &[Subresource { name: "log", kind: "Pod", verbs: &["get"] }],
-        fields: FIELDS,
-        columns: api::table::NAME_AND_AGE,
-        owner: |_| "it belongs to a file".to_owned(),
-    },
-    Resource {
-        group: "apps",
-        version: "v1",
-        kind: "Deployment",
-        plural: "deployments",
-        singular: "deployment",
-        namespaced: true,
-        short_names: &["deploy"],
-        categories: &[],
-        verbs: &["get"],
-        subresources: &[],
-        fields: &[],
-        columns: api::table::NAME_AND_AGE,
-        owner: |_| "it belongs to nobody".to_owned(),
-    },
-];
+fn resources() -> [Resource; 2] {
+    let log = Subresource::elsewhere("log", ("", "v1", "Pod"), &["get"]);
+    let pods = Resource::new("", "v1", "Pod", "pods", "pod").short(&["po"]).in_all().part(log);
+    let deployments = Resource::new("apps", "v1", "Deployment", "deployments", "deployment");
+    [
+        pods.verbs(&["get", "list", "watch"]).fields(FIELDS).owner(|_| "it belongs to a file".to_owned()),
+        deployments.short(&["deploy"]).verbs(&["get"]).owner(|_| "it belongs to nobody".to_owned()),
+    ]
+}
 
 fn pod(namespace: &str, name: &str, app: &str, phase: &str) -> Draft {
     let object = json!({
@@ -57,7 +35,7 @@ fn pod(namespace: &str, name: &str, app: &str, phase: &str) -> Draft {
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
         "status": {"phase": phase},
     });
-    Draft::new(object.as_object().unwrap_or(&Map::new()), FIELDS)
+    Draft::new(object.as_object().unwrap_or(&Map::new()), &resources()[0].fields)
 }
 
 /// Three pods; their revisions are 101 to 103.
@@ -66,7 +44,7 @@ fn world() -> (Memory, Router) {
     store.put("pods", &pod("a", "x", "web", "Running"));
     store.put("pods", &pod("a", "y", "api", "Pending"));
     store.put("pods", &pod("b", "z", "web", "Running"));
-    let router = Api::new(store.clone(), RESOURCES, VERSION).router();
+    let router = Api::new(store.clone(), Catalog::new(resources()), VERSION).router();
     (store, router)
 }
 

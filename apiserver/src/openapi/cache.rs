@@ -11,7 +11,7 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use tokio::sync::Mutex;
 
-use super::Described;
+use crate::resource::Resource;
 
 /// Changes whenever the program makes other documents of the same rows.
 const EDITION: u64 = include!(concat!(env!("OUT_DIR"), "/edition.rs"));
@@ -79,16 +79,16 @@ impl Cache {
 }
 
 /// The hash of documents that are made from these rows.
-pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Described>, version: &str) -> String {
+pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Arc<Resource>>, version: &str) -> String {
     let mut hasher = Fnv(EDITION);
     version.hash(&mut hasher);
-    for Described { resource, schema } in rows {
-        (resource.group, resource.version, resource.kind, resource.plural).hash(&mut hasher);
-        (resource.namespaced, resource.verbs).hash(&mut hasher);
-        for part in resource.subresources {
+    for row in rows {
+        (&row.group, &row.version, &row.kind, &row.list_kind, &row.plural).hash(&mut hasher);
+        (row.namespaced, row.verbs).hash(&mut hasher);
+        for part in &row.subresources {
             (part.name, part.kind, part.verbs).hash(&mut hasher);
         }
-        schema.hash(&mut hasher);
+        row.schema.as_ref().map(|schema| schema.json()).hash(&mut hasher);
     }
     format!("{:016X}", hasher.finish())
 }

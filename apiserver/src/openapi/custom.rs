@@ -24,10 +24,9 @@ pub(super) fn anything() -> Value {
 }
 
 impl Custom<'_> {
-    /// The full name of the kind, or of its list.
-    pub(super) fn name(&self, suffix: &str) -> String {
-        let kind = format!("{}{suffix}", self.resource.kind);
-        names::custom(self.resource.group, self.resource.version, &kind)
+    /// The full name of its kind, or of that of its list.
+    pub(super) fn name(&self, kind: &str) -> String {
+        names::custom(&self.resource.group, &self.resource.version, kind)
     }
 
     /// The schema of an object: its own, and what every object has.
@@ -41,28 +40,27 @@ impl Custom<'_> {
         };
         properties.extend(self.envelope(metadata));
         schema.insert("properties".to_owned(), properties.into());
-        schema.insert("x-kubernetes-group-version-kind".to_owned(), self.kind(""));
+        schema.insert("x-kubernetes-group-version-kind".to_owned(), self.kind(&self.resource.kind));
         schema.into()
     }
 
     /// The schema of a list of such objects.
     pub(super) fn list(&self, one: &Value, metadata: Value) -> Value {
-        let kind = self.resource.kind;
+        let Resource { kind, list_kind, .. } = self.resource;
         let mut properties = self.envelope(metadata);
         let items = json!({"description": format!("The {kind} objects."), "type": "array", "items": one});
         properties.insert("items".to_owned(), items);
         json!({
-            "description": format!("{kind}List is a list of {kind}."),
+            "description": format!("{list_kind} is a list of {kind}."),
             "type": "object",
             "properties": properties,
             "required": ["items"],
-            "x-kubernetes-group-version-kind": self.kind("List"),
+            "x-kubernetes-group-version-kind": self.kind(&self.resource.list_kind),
         })
     }
 
-    fn kind(&self, suffix: &str) -> Value {
-        let kind = format!("{}{suffix}", self.resource.kind);
-        json!([group_version_kind(&self.resource.api_version(), &kind)])
+    fn kind(&self, kind: &str) -> Value {
+        json!([group_version_kind(self.resource.api_version(), kind)])
     }
 
     fn envelope(&self, metadata: Value) -> Map<String, Value> {

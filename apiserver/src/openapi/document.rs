@@ -1,15 +1,17 @@
 //! Whole documents: paths and schemas of one group and version, or of all of them.
 
+use std::sync::Arc;
+
 use api::schema::all;
 use serde_json::{Map, Value, json};
 
-use super::Described;
 use super::custom::{self, Custom};
-use super::paths::{self, Objects, Paths, References};
+use super::paths::{Objects, Paths, References};
 use super::schema::{Dialect, Schemas, group_version_kind};
+use crate::resource::{Part, Resource};
 
 /// The document of one group and version in OpenAPI 3.0; the rows are those of that group and version.
-pub(super) fn v3(rows: &[Described], version: &str) -> Value {
+pub(super) fn v3(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V3);
     json!({
         "openapi": "3.0.0",
@@ -20,7 +22,7 @@ pub(super) fn v3(rows: &[Described], version: &str) -> Value {
 }
 
 /// The document of everything in Swagger 2.0.
-pub(super) fn v2(rows: &[Described], version: &str) -> Value {
+pub(super) fn v2(rows: &[Arc<Resource>], version: &str) -> Value {
     let (paths, schemas) = parts(rows, Dialect::V2);
     json!({
         "swagger": "2.0",
@@ -30,24 +32,26 @@ pub(super) fn v2(rows: &[Described], version: &str) -> Value {
     })
 }
 
-fn parts(rows: &[Described], dialect: Dialect) -> (Map<String, Value>, Map<String, Value>) {
-    let mut groups: Vec<String> = rows.iter().map(|row| row.resource.api_version()).collect();
+fn parts(rows: &[Arc<Resource>], dialect: Dialect) -> (Map<String, Value>, Map<String, Value>) {
+    let mut groups: Vec<String> = rows.iter().map(|row| row.api_version().to_owned()).collect();
     groups.sort_unstable();
     groups.dedup();
     let mut schemas = Schemas::new(dialect, groups);
     let mut documents = Map::new();
     for row in rows {
         let references = references(row, &mut schemas, dialect);
-        let paths = Paths { resource: &row.resource, references: &references, dialect };
+        let paths = Paths { resource: row, references: &references, dialect };
         documents.extend(paths.main());
-        for part in row.resource.subresources {
-            let (api_version, kind) = paths::home(part, &row.resource);
-            let objects = if kind == row.resource.kind && part.name != "log" {
-                references.objects.clone()
-            } else {
-                let one = all().kind_of(&api_version, &kind).filter(|_| part.name != "log");
-                let one = one.map(|of| schemas.refer(of.name));
-                Objects { one, kind: group_version_kind(&api_version, &kind) }
+        for part in &row.subresources {
+            let objects = match (part.kind, &part.part) {
+                (Some((group, version, kind)), _) => {
+                    let api_version = api_version(group, version);
+                    let one = all().kind_of(&api_version, kind).map(|of| schemas.refer(of.name));
+                    Objects { one, kind: group_version_kind(&api_version, kind) }
+                }
+                // Logs and their like are text.
+                (None, Part::Elsewhere) => Objects { one: None, ..references.objects.clone() },
+                (None, _) => references.objects.clone(),
             };
             let (path, document) = paths.part(part, &objects);
             documents.insert(path, document);
@@ -57,31 +61,35 @@ fn parts(rows: &[Described], dialect: Dialect) -> (Map<String, Value>, Map<Strin
     (documents, schemas.finish())
 }
 
-fn references(row: &Described, schemas: &mut Schemas, dialect: Dialect) -> References {
-    let api_version = row.resource.api_version();
-    let kind = row.resource.kind;
+fn references(row: &Resource, schemas: &mut Schemas, dialect: Dialect) -> References {
+    let api_version = row.api_version();
     let (one, list) = match &row.schema {
         Some(schema) => {
             let metadata = schemas.refer("meta.v1.ObjectMeta");
             let list_metadata = schemas.refer("meta.v1.ListMeta");
-            let custom = Custom { resource: &row.resource, dialect };
-            let one = schemas.add(&custom.name(""), custom.object(schema, metadata));
-            let list = schemas.add(&custom.name("List"), custom.list(&one, list_metadata));
+            let custom = Custom { resource: row, dialect };
+            let schema = schema.json().unwrap_or_else(|| Arc::new(custom::anything()));
+            let one = schemas.add(&custom.name(&row.kind), custom.object(&schema, metadata));
+            let list = schemas.add(&custom.name(&row.list_kind), custom.list(&one, list_metadata));
             (one, list)
         }
         None => {
-            let mut refer = |kind: &str| match all().kind_of(&api_version, kind) {
+            let mut refer = |kind: &str| match all().kind_of(api_version, kind) {
                 Some(of) => schemas.refer(of.name),
                 None => custom::anything(),
             };
-            (refer(kind), refer(&format!("{kind}List")))
+            (refer(&row.kind), refer(&row.list_kind))
         }
     };
     References {
-        objects: Objects { one: Some(one), kind: group_version_kind(&api_version, kind) },
+        objects: Objects { one: Some(one), kind: group_version_kind(api_version, &row.kind) },
         list,
         delete_options: schemas.refer("meta.v1.DeleteOptions"),
         status: schemas.refer("meta.v1.Status"),
         built_in: row.schema.is_none(),
     }
+}
+
+fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

@@ -17,18 +17,4 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
-use serde_json::Value;
-
 pub use self::serve::router;
-use crate::resource::Resource;
-
-/// A resource that the documents tell of.
-#[derive(Clone, Debug)]
-pub struct Described {
-    /// Its row.
-    pub resource: Resource,
-    /// The JSON schema of its objects; `None` for a kind of the table of all types.
-    pub schema: Option<Arc<Value>>,
-}

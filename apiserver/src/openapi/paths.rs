@@ -88,7 +88,7 @@ impl Paths<'_> {
         if in_namespace && self.resource.namespaced {
             path.push_str("/namespaces/{namespace}");
         }
-        for part in [*plural].iter().chain(rest) {
+        for part in [plural.as_ref()].iter().chain(rest) {
             path.push('/');
             path.push_str(part);
         }
@@ -153,7 +153,7 @@ impl Paths<'_> {
             }
             _ => ("get", "read", "read", &[], None, &[200], one.clone()),
         };
-        let group_name = if group.is_empty() { "core" } else { group };
+        let group_name = if group.is_empty() { "core" } else { group.as_ref() };
         let collection = if action == "deletecollection" { "Collection" } else { "" };
         let namespaced =
             if self.resource.namespaced && suffix != "ForAllNamespaces" { "Namespaced" } else { "" };
@@ -185,17 +185,4 @@ impl Paths<'_> {
         }
         forms
     }
-}
-
-/// Where a part's kind lives, when it is not the kind of the object it is a part of.
-pub(super) fn home(part: &Subresource, resource: &Resource) -> (String, String) {
-    let own = resource.api_version();
-    let (api_version, kind) = match part.kind {
-        "" => (own, resource.kind),
-        "Scale" => ("autoscaling/v1".to_owned(), part.kind),
-        "Eviction" => ("policy/v1".to_owned(), part.kind),
-        "TokenRequest" => ("authentication.k8s.io/v1".to_owned(), part.kind),
-        _ => (own, part.kind),
-    };
-    (api_version, kind.to_owned())
 }

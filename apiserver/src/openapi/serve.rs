@@ -13,7 +13,9 @@ use serde::Deserialize;
 use serde_json::{Map, json};
 
 use super::cache::{Cache, hash};
-use super::{Described, document, gnostic};
+use super::{document, gnostic};
+use crate::catalog::{Catalog, Rows};
+use crate::resource::Resource;
 use crate::status::Status;
 
 const JSON: &str = "application/json";
@@ -27,14 +29,14 @@ const ASK_AGAIN: &str = "no-cache, private";
 
 /// What makes the documents.
 struct OpenApi {
-    rows: Box<dyn Fn() -> Vec<Described> + Send + Sync>,
+    catalog: Catalog,
     version: &'static str,
     cache: Cache,
 }
 
-/// Routes to the documents of whatever rows there are at the moment; `version` is that of the API, as `v1.36.0`.
-pub fn router(rows: impl Fn() -> Vec<Described> + Send + Sync + 'static, version: &'static str) -> Router {
-    let openapi = OpenApi { rows: Box::new(rows), version, cache: Cache::default() };
+/// Routes to the documents of whatever resources there are at the moment; `version` is that of the API, as `v1.36.0`.
+pub fn router(catalog: Catalog, version: &'static str) -> Router {
+    let openapi = OpenApi { catalog, version, cache: Cache::default() };
     let only_get = |route: MethodRouter<Arc<OpenApi>>| {
         route.fallback(async || Status::method_not_allowed("OpenAPI documents can only be read"))
     };
@@ -55,7 +57,7 @@ struct Wanted {
 /// `/openapi/v3`: where the document of each group and version is.
 async fn index(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Result<Response, Status> {
     accepts(&headers, &[JSON])?;
-    let groups = by_group_version((openapi.rows)());
+    let groups = by_group_version(&openapi.catalog.rows());
     openapi.cache.retain(|path| groups.contains_key(path) || [JSON, V2_PROTOBUF].contains(&path)).await;
     let mut paths = Map::new();
     for (path, rows) in &groups {
@@ -79,7 +81,7 @@ async fn v3(
     headers: HeaderMap,
 ) -> Result<Response, Status> {
     accepts(&headers, &[JSON])?;
-    let rows = by_group_version((openapi.rows)()).remove(&path).ok_or_else(Status::no_such_path)?;
+    let rows = by_group_version(&openapi.catalog.rows()).remove(&path).ok_or_else(Status::no_such_path)?;
     let hash = hash(rows.iter(), openapi.version);
     let keep = match wanted.hash {
         None => ASK_AGAIN,
@@ -109,10 +111,10 @@ async fn swagger(State(openapi): State<Arc<OpenApi>>, headers: HeaderMap) -> Res
 
 impl OpenApi {
     async fn of_everything(&self, media_type: &'static str, headers: &HeaderMap) -> Result<Response, Status> {
-        let rows = (self.rows)();
-        let (hash, version) = (hash(rows.iter(), self.version), self.version);
+        let rows = self.catalog.rows();
+        let (hash, version) = (hash(rows.all().iter(), self.version), self.version);
         let make = move || {
-            let document = document::v2(&rows, version);
+            let document = document::v2(rows.all(), version);
             if media_type == JSON { document.to_string().into_bytes() } else { gnostic::encode(&document) }
         };
         self.answer(media_type, media_type, &hash, ASK_AGAIN, headers, make).await
@@ -146,11 +148,11 @@ impl OpenApi {
 }
 
 /// The rows of each group and version, by its path: `api/v1`, `apis/apps/v1`.
-fn by_group_version(rows: Vec<Described>) -> BTreeMap<String, Vec<Described>> {
-    let mut groups = BTreeMap::<String, Vec<Described>>::new();
-    for row in rows {
-        let root = if row.resource.group.is_empty() { "api" } else { "apis" };
-        groups.entry(format!("{root}/{}", row.resource.api_version())).or_default().push(row);
+fn by_group_version(rows: &Rows) -> BTreeMap<String, Vec<Arc<Resource>>> {
+    let mut groups = BTreeMap::<String, Vec<Arc<Resource>>>::new();
+    for row in rows.all() {
+        let root = if row.group.is_empty() { "api" } else { "apis" };
+        groups.entry(format!("{root}/{}", row.api_version())).or_default().push(row.clone());
     }
     groups
 }

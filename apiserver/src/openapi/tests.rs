@@ -3,27 +3,28 @@
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use api::shape::Shape;
 use axum::Router;
 use axum::body::Body;
 use flate2::read::GzDecoder;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt as _;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tower::ServiceExt as _;
 
-use super::{Described, router};
-use crate::kinds::KINDS;
+use super::router;
+use crate::catalog::Catalog;
+use crate::kinds;
+use crate::registry::Registry;
+use crate::resource::{Resource, Schema};
+use crate::storage::Memory;
 
 const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-fn built_in() -> Vec<Described> {
-    KINDS.iter().map(|row| Described { resource: *row, schema: None }).collect()
-}
-
 fn documents() -> Router {
-    router(built_in, "v1.36.0")
+    router(Catalog::new(kinds::all()), "v1.36.0")
 }
 
 async fn send(router: &Router, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap, Vec<u8>) {
@@ -77,7 +78,7 @@ async fn every_group_and_version_has_a_whole_document() {
     let documents = documents();
     let index = get(&documents, "/openapi/v3").await;
     let paths = index["paths"].as_object().unwrap();
-    let wanted: BTreeSet<String> = KINDS
+    let wanted: BTreeSet<String> = kinds::all()
         .iter()
         .map(|row| format!("{}/{}", if row.group.is_empty() { "api" } else { "apis" }, row.api_version()))
         .collect();
@@ -243,34 +244,55 @@ async fn the_old_document_is_whole_and_knows_nothing_new() {
     }
 }
 
+/// A schema that somebody gave.
+struct Given(Value);
+
+impl Schema for Given {
+    fn shape(&self) -> Shape<'_> {
+        Shape::UNKNOWN
+    }
+
+    fn prune(&self, _: &mut Map<String, Value>) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn json(&self) -> Option<Arc<Value>> {
+        Some(Arc::new(self.0.clone()))
+    }
+}
+
+fn ship(schema: &Value) -> Resource {
+    let mut ship = Resource::new("sea.example.com", "v1", "Ship", "ships", "ship").cluster();
+    ship.schema = Some(Arc::new(Given(schema.clone())));
+    ship
+}
+
 #[tokio::test]
 async fn a_kind_that_comes_later_is_told_of() {
-    let rows = Arc::new(Mutex::new(built_in()));
-    let shared = rows.clone();
-    let documents = router(move || shared.lock().unwrap().clone(), "v1.36.0");
+    let registry = Registry::open(Arc::new(Memory::default()), Catalog::new(kinds::all())).await.unwrap();
+    let documents = router(registry.catalog().clone(), "v1.36.0");
     let before = get(&documents, "/openapi/v3").await;
     let schema = json!({
         "type": "object",
         "description": "A ship.",
         "properties": {"spec": {"type": "object", "properties": {"oneOf": {"type": "integer", "nullable": true}}}},
     });
-    let mut resource = KINDS[0];
-    (resource.group, resource.version, resource.kind, resource.plural) =
-        ("sea.example.com", "v1", "Ship", "ships");
-    rows.lock().unwrap().push(Described { resource, schema: Some(Arc::new(schema.clone())) });
+    registry.serve("ships", vec![ship(&schema)]).await.unwrap();
 
     let after = get(&documents, "/openapi/v3").await;
     assert_eq!(before["paths"]["apis/apps/v1"], after["paths"]["apis/apps/v1"], "others stay as they are");
     let url = after["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"].as_str().unwrap().to_owned();
     let document = get(&documents, &url).await;
     assert_whole(&document, &document["components"]["schemas"], "#/components/schemas/");
-    let ship = &document["components"]["schemas"]["com.example.sea.v1.Ship"];
-    assert_eq!(ship["description"], "A ship.");
-    assert_eq!(ship["properties"]["spec"], schema["properties"]["spec"]);
+    let schemas = &document["components"]["schemas"];
+    let told = &schemas["com.example.sea.v1.Ship"];
+    assert_eq!(told["description"], "A ship.");
+    assert_eq!(told["properties"]["spec"], schema["properties"]["spec"]);
     assert_eq!(
-        ship["x-kubernetes-group-version-kind"],
+        told["x-kubernetes-group-version-kind"],
         json!([{"group": "sea.example.com", "kind": "Ship", "version": "v1"}])
     );
+    assert_eq!(schemas["com.example.sea.v1.ShipList"]["required"], json!(["items"]));
     let patch = &document["paths"]["/apis/sea.example.com/v1/ships/{name}"]["patch"];
     assert!(patch["requestBody"]["content"].get("application/strategic-merge-patch+json").is_none());
     // A property may be called what is a word elsewhere.
@@ -278,7 +300,7 @@ async fn a_kind_that_comes_later_is_told_of() {
     let spec = &old["definitions"]["com.example.sea.v1.Ship"]["properties"]["spec"];
     assert_eq!(spec["properties"], json!({"oneOf": {"type": "integer"}}));
 
-    rows.lock().unwrap().last_mut().unwrap().schema = Some(Arc::new(json!({"type": "object"})));
+    registry.serve("ships", vec![ship(&json!({"type": "object"}))]).await.unwrap();
     let changed = get(&documents, "/openapi/v3").await;
     assert_ne!(changed["paths"]["apis/sea.example.com/v1"]["serverRelativeURL"], url.as_str());
 }

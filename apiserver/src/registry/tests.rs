@@ -4,23 +4,11 @@
 use serde_json::json;
 
 use super::*;
+use crate::store::Scope;
 
-const POD: Resource = Resource {
-    group: "",
-    version: "v1",
-    kind: "Pod",
-    plural: "pods",
-    singular: "pod",
-    namespaced: true,
-    short_names: &[],
-    categories: &[],
-    verbs: &[],
-    subresources: &[],
-    fields: &["status.phase"],
-    columns: api::table::NAME_AND_AGE,
-    owner: |_| String::new(),
-};
-const RESOURCES: &[Resource] = &[POD];
+fn row() -> Resource {
+    Resource::new("", "v1", "Pod", "pods", "pod").fields(&["status.phase"])
+}
 
 fn pod(name: &str, phase: &str) -> Map<String, Value> {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": name},
@@ -29,27 +17,27 @@ fn pod(name: &str, phase: &str) -> Map<String, Value> {
 }
 
 async fn open(store: &Arc<storage::Memory>) -> Arc<Registry> {
-    Registry::open(store.clone(), RESOURCES).await.unwrap()
+    Registry::open(store.clone(), Catalog::new([row()])).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_write_is_read_back_with_its_revision() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = open(&store).await;
-    let made = registry.create(&POD, &pod("web", "Pending")).await.unwrap();
+    let made = registry.create(&row(), &pod("web", "Pending")).await.unwrap();
     let read = registry.cache().get("pods", "default", "web").unwrap();
     assert_eq!(read.json(), made.json());
     assert_eq!(read.decode()["metadata"]["resourceVersion"], made.revision().to_string());
-    assert!(matches!(registry.create(&POD, &pod("web", "Pending")).await, Err(Error::Exists)));
+    assert!(matches!(registry.create(&row(), &pod("web", "Pending")).await, Err(Error::Exists)));
 
-    let changed = registry.replace(&POD, &made, &pod("web", "Running")).await.unwrap();
+    let changed = registry.replace(&row(), &made, &pod("web", "Running")).await.unwrap();
     assert!(changed.revision() > made.revision());
-    assert!(matches!(registry.replace(&POD, &made, &pod("web", "Failed")).await, Err(Error::Changed)));
-    let same = registry.replace(&POD, &changed, &pod("web", "Running")).await.unwrap();
+    assert!(matches!(registry.replace(&row(), &made, &pod("web", "Failed")).await, Err(Error::Changed)));
+    let same = registry.replace(&row(), &changed, &pod("web", "Running")).await.unwrap();
     assert_eq!(same.revision(), changed.revision(), "nothing changed, so nothing was written");
 
-    assert!(matches!(registry.delete(&POD, &made).await, Err(Error::Changed)));
-    registry.delete(&POD, &changed).await.unwrap();
+    assert!(matches!(registry.delete(&row(), &made).await, Err(Error::Changed)));
+    registry.delete(&row(), &changed).await.unwrap();
     assert!(registry.cache().get("pods", "default", "web").is_none());
 }
 
@@ -57,11 +45,11 @@ async fn a_write_is_read_back_with_its_revision() {
 async fn another_registry_on_the_store_sees_the_same() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let first = open(&store).await;
-    let made = first.create(&POD, &pod("web", "Pending")).await.unwrap();
+    let made = first.create(&row(), &pod("web", "Pending")).await.unwrap();
     let second = open(&store).await;
     let read = second.cache().get("pods", "default", "web").unwrap();
     assert_eq!((read.json(), read.field("status.phase")), (made.json(), Some("Pending")));
-    let changed = first.replace(&POD, &made, &pod("web", "Running")).await.unwrap();
+    let changed = first.replace(&row(), &made, &pod("web", "Running")).await.unwrap();
     second.cache().reached(changed.revision()).await;
     assert_eq!(second.cache().get("pods", "default", "web").unwrap().revision(), changed.revision());
 }
@@ -75,7 +63,7 @@ async fn watchers_see_every_write_once_and_in_order() {
         tokio::spawn(async move {
             for count in 0..20 {
                 let name = format!("p{writer}-{count}");
-                registry.create(&POD, &pod(&name, "Pending")).await.unwrap();
+                registry.create(&row(), &pod(&name, "Pending")).await.unwrap();
             }
         })
     });
@@ -96,23 +84,28 @@ async fn watchers_see_every_write_once_and_in_order() {
 async fn a_log_that_moved_on_is_caught_up_with() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
     let registry = open(&store).await;
-    let kept = registry.create(&POD, &pod("kept", "Pending")).await.unwrap();
-    let gone = registry.create(&POD, &pod("gone", "Pending")).await.unwrap();
+    let kept = registry.create(&row(), &pod("kept", "Pending")).await.unwrap();
+    let gone = registry.create(&row(), &pod("gone", "Pending")).await.unwrap();
+    let catalog = Catalog::new([row()]);
     let mut follower = Follower {
         store: store.clone(),
         cache: Memory::new(1),
-        resources: RESOURCES,
+        left: Left::default(),
+        rows: catalog.rows(),
+        catalog,
         revision: gone.revision(),
+        wishes: mpsc::channel(WISHES).1,
+        waiting: None,
     };
-    for (object, revision) in [("kept", kept.revision()), ("gone", gone.revision())] {
-        follower.cache.load("pods", &Draft::new(&pod(object, "Pending"), POD.fields), revision);
+    for object in [&kept, &gone] {
+        follower.cache.load("pods", object.clone());
     }
     follower.cache.follow_up_to(gone.revision());
     let mut watcher = follower.cache.watch("pods", Scope::All, gone.revision()).unwrap();
 
-    registry.replace(&POD, &kept, &pod("kept", "Running")).await.unwrap();
-    registry.create(&POD, &pod("new", "Pending")).await.unwrap();
-    registry.delete(&POD, &gone).await.unwrap();
+    registry.replace(&row(), &kept, &pod("kept", "Running")).await.unwrap();
+    registry.create(&row(), &pod("new", "Pending")).await.unwrap();
+    registry.delete(&row(), &gone).await.unwrap();
     store.compact(registry.cache().revision()).await.unwrap();
     assert!(matches!(follower.follow().await, Err(storage::Error::Compacted { .. })));
     follower.catch_up().await.unwrap();
@@ -124,4 +117,71 @@ async fn a_log_that_moved_on_is_caught_up_with() {
     let seen = watcher.next().await.unwrap();
     let seen: Vec<&str> = seen.iter().map(|change| change.object.name()).collect();
     assert_eq!(seen, ["kept", "new", "gone"]);
+}
+
+fn widgets() -> Resource {
+    Resource::new("example.com", "v1", "Widget", "widgets", "widget").fields(&["spec.color"])
+}
+
+fn widget(name: &str, color: &str) -> Map<String, Value> {
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget",
+                        "metadata": {"namespace": "default", "name": name}, "spec": {"color": color}});
+    widget.as_object().unwrap().clone()
+}
+
+#[tokio::test]
+async fn a_resource_may_come_with_what_the_store_holds_and_go_again() {
+    let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+    let first = open(&store).await;
+    first.serve("widgets", vec![widgets()]).await.unwrap();
+    let made = first.create(&widgets(), &widget("a", "red")).await.unwrap();
+
+    let second = open(&store).await;
+    assert!(second.rows().find("example.com", "v1", "widgets").is_none());
+    assert!(second.cache().get("widgets.example.com", "default", "a").is_none());
+    second.serve("widgets", vec![widgets()]).await.unwrap();
+    assert!(second.rows().find("example.com", "v1", "widgets").is_some());
+    let read = second.cache().get("widgets.example.com", "default", "a").unwrap();
+    assert_eq!((read.json(), read.field("spec.color")), (made.json(), Some("red")));
+
+    let mut watcher = second.cache().watch("widgets.example.com", Scope::All, made.revision()).unwrap();
+    let changed = first.replace(&widgets(), &made, &widget("a", "blue")).await.unwrap();
+    assert_eq!(watcher.next().await.unwrap()[0].object.json(), changed.json());
+
+    second.serve("widgets", Vec::new()).await.unwrap();
+    assert!(second.rows().find("example.com", "v1", "widgets").is_none());
+    assert!(
+        watcher.next().await.is_err() && second.cache().get("widgets.example.com", "default", "a").is_none()
+    );
+    second.serve("widgets", vec![widgets()]).await.unwrap();
+    assert_eq!(second.cache().list("widgets.example.com", &Scope::All).objects.len(), 1);
+}
+
+#[tokio::test]
+async fn what_is_written_meanwhile_is_there_when_a_resource_is_served() {
+    let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+    let (writer, reader) = (open(&store).await, open(&store).await);
+    let writes = tokio::spawn(async move {
+        for at in 0..50 {
+            writer.create(&widgets(), &widget(&format!("w{at}"), "red")).await.unwrap();
+        }
+    });
+    for _ in 0..5 {
+        reader.serve("widgets", vec![widgets()]).await.unwrap();
+        let seen = reader.cache().list("widgets.example.com", &Scope::All).objects;
+        let held = store.range("/registry/widgets.example.com/", None, 1000).await.unwrap();
+        assert!(seen.len() <= held.entries.len());
+        reader.serve("widgets", Vec::new()).await.unwrap();
+    }
+    writes.await.unwrap();
+    reader.serve("widgets", vec![widgets()]).await.unwrap();
+    assert_eq!(reader.cache().list("widgets.example.com", &Scope::All).objects.len(), 50);
+}
+
+#[tokio::test]
+async fn the_follower_keeps_the_very_bytes_of_the_writer() {
+    let registry = open(&Arc::new(storage::Memory::new(storage::Limits::default()))).await;
+    let made = registry.create(&row(), &pod("web", "Pending")).await.unwrap();
+    let kept = registry.cache().get("pods", "default", "web").unwrap();
+    assert!(std::ptr::eq(made.json().as_ptr(), kept.json().as_ptr()), "it was encoded once");
 }

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::resource::Text;
 use crate::status::Status;
 use crate::store::Object;
 
@@ -175,10 +176,12 @@ impl FieldSelector {
     ///
     /// # Errors
     /// 400 that names the field.
-    pub fn check(&self, kind: &str, fields: &[&str]) -> Result<(), Status> {
+    pub fn check(&self, kind: &str, fields: &[Text]) -> Result<(), Status> {
         for requirement in &self.0 {
             let path = requirement.path.as_str();
-            if !matches!(path, "metadata.name" | "metadata.namespace") && !fields.contains(&path) {
+            if !matches!(path, "metadata.name" | "metadata.namespace")
+                && !fields.iter().any(|known| known == path)
+            {
                 let known = fields.join(", ");
                 return Err(Status::bad_request(format!(
                     "field label not supported: {path}; for {kind} there are metadata.name, metadata.namespace, {known}"

@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{FieldSelector, LabelSelector};
+use crate::resource::{Fields, Text};
 use crate::store::{Draft, Memory, Object};
 
 fn object() -> Object {
@@ -15,8 +16,8 @@ fn object() -> Object {
         "status": {"phase": "Running"},
     });
     let Value::Object(object) = object else { unreachable!() };
-    let fields = &["spec.nodeName", "spec.hostNetwork", "status.phase", "status.reason"];
-    Memory::new(1).put("pods", &Draft::new(&object, fields)).object().clone()
+    let fields = ["spec.nodeName", "spec.hostNetwork", "status.phase", "status.reason"].map(Text::from);
+    Memory::new(1).put("pods", &Draft::new(&object, &Fields::from(fields))).object().clone()
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_field_may_hold_what_separates() {
 #[test]
 fn fields_that_are_not_offered() {
     let selector = FieldSelector::parse("spec.color=red").unwrap();
-    let error = selector.check("Pod", &["spec.nodeName"]).unwrap_err();
+    let error = selector.check("Pod", &["spec.nodeName".into()]).unwrap_err();
     assert!(error.message.starts_with("field label not supported: spec.color"), "{error}");
     assert!(FieldSelector::parse("spec.color").is_err());
     assert!(FieldSelector::parse("metadata.name=x").unwrap().check("Pod", &[]).is_ok());

@@ -32,6 +32,10 @@ pub(super) struct Shared {
 /// Namespace and name.
 type Place = (Box<str>, Box<str>);
 
+fn place(object: &Object) -> Place {
+    (object.namespace().into(), object.name().into())
+}
+
 #[derive(Debug)]
 pub(super) struct Table {
     objects: BTreeMap<Place, Object>,
@@ -104,7 +108,7 @@ impl Memory {
             return Put::Unchanged(before.clone());
         }
         let revision = shared.revision + 1;
-        shared.put(resource, draft, revision)
+        shared.put(resource, draft.at(revision))
     }
 
     /// Takes an object out; the last of it when it was there.
@@ -115,14 +119,28 @@ impl Memory {
     }
 
     /// Takes in what a durable store holds when it begins to be followed; nobody can have watched that.
-    pub fn load(&self, resource: &str, draft: &Draft, revision: u64) {
-        let place = (draft.namespace().into(), draft.name().into());
-        self.lock().table(resource).objects.insert(place, draft.at(revision));
+    pub fn load(&self, resource: &str, object: Object) {
+        self.lock().table(resource).objects.insert(place(&object), object);
     }
 
-    /// Notes a write that a durable store has made under that revision; writes come in the order of their revisions.
-    pub fn follow_put(&self, resource: &str, draft: &Draft, revision: u64) {
-        self.lock().put(resource, draft, revision);
+    /// Takes in what a durable store holds of a resource that is served from now on, in place of what is here. Watches
+    /// can begin at that revision; those under way are closed.
+    pub fn adopt(&self, resource: &str, objects: Vec<Object>, revision: u64) {
+        let mut shared = self.lock();
+        shared.resources.remove(resource);
+        let table = shared.table(resource);
+        table.oldest = revision;
+        table.objects = objects.into_iter().map(|object| (place(&object), object)).collect();
+    }
+
+    /// Forgets all objects of a resource that is not served any more; watches under way are closed.
+    pub fn forget(&self, resource: &str) {
+        self.lock().resources.remove(resource);
+    }
+
+    /// Notes a write that a durable store has made; writes come in the order of their revisions.
+    pub fn follow_put(&self, resource: &str, object: Object) {
+        self.lock().put(resource, object);
     }
 
     /// Notes a deletion that a durable store has made under that revision.
@@ -186,10 +204,10 @@ impl Memory {
 }
 
 impl Shared {
-    fn put(&mut self, resource: &str, draft: &Draft, revision: u64) -> Put {
+    fn put(&mut self, resource: &str, object: Object) -> Put {
+        let revision = object.revision();
         let table = self.table(resource);
-        let object = draft.at(revision);
-        let before = table.objects.insert((draft.namespace().into(), draft.name().into()), object.clone());
+        let before = table.objects.insert(place(&object), object.clone());
         let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
         table.record(Change { revision, kind: ChangeKind::Put, object, before });
         self.revision = revision;
@@ -214,7 +232,12 @@ impl Shared {
         self.revision
     }
 
-    pub(super) fn table(&mut self, resource: &str) -> &mut Table {
+    /// The table of a watcher that has begun on it; `None` when it was forgotten since.
+    pub(super) fn watched(&self, resource: &str) -> Option<&Table> {
+        self.resources.get(resource)
+    }
+
+    fn table(&mut self, resource: &str) -> &mut Table {
         if !self.resources.contains_key(resource) {
             let table = Table {
                 objects: BTreeMap::new(),
@@ -231,13 +254,19 @@ impl Shared {
 }
 
 impl Table {
-    /// Changes after that revision, oldest first, at most `limit`.
+    /// Changes after that revision, oldest first: `limit` of them, and the rest of what the last one's revision changed.
+    /// Whoever goes on after the last one misses nothing.
     pub(super) fn after(&self, revision: u64, limit: usize) -> Result<Vec<Arc<Change>>, TooOld> {
         if revision < self.oldest {
             return Err(TooOld { asked: revision, oldest: self.oldest });
         }
         let from = self.history.partition_point(|change| change.revision <= revision);
-        Ok(self.history.iter().skip(from).take(limit).cloned().collect())
+        let mut changes: Vec<_> = self.history.range(from..).take(limit).cloned().collect();
+        if let Some(last) = changes.last().map(|last| last.revision) {
+            let rest = self.history.range(from + changes.len()..);
+            changes.extend(rest.take_while(|change| change.revision == last).cloned());
+        }
+        Ok(changes)
     }
 
     fn now(&self, scope: &Scope) -> Vec<Object> {
@@ -254,7 +283,7 @@ impl Table {
         let mut undone: BTreeMap<Place, Option<&Object>> = BTreeMap::new();
         for change in self.history.iter().rev().take_while(|change| change.revision > revision) {
             let object = &change.object;
-            undone.insert((object.namespace().into(), object.name().into()), change.before.as_ref());
+            undone.insert(place(object), change.before.as_ref());
         }
         for (place, before) in &undone {
             match before {

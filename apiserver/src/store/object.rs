@@ -5,6 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use crate::resource::Fields;
+
 /// What selectors ask about an object, taken out when it is written so that a list decodes nothing.
 #[derive(Debug, PartialEq, Eq)]
 struct Index {
@@ -12,7 +14,9 @@ struct Index {
     name: Box<str>,
     uid: Box<str>,
     labels: Box<[(Box<str>, Box<str>)]>,
-    fields: Box<[(&'static str, Box<str>)]>,
+    fields: Fields,
+    /// The value of each of the fields.
+    values: Box<[Box<str>]>,
 }
 
 /// An object about to be written: encoded, but for the revision it will get.
@@ -27,7 +31,7 @@ impl Draft {
     /// Encodes an object; `fields` are the paths that field selectors may ask for (`status.phase`).
     ///
     /// Whatever `metadata.resourceVersion` it bears is dropped: the store gives it one.
-    pub fn new(object: &Map<String, Value>, fields: &[&'static str]) -> Self {
+    pub fn new(object: &Map<String, Value>, fields: &Fields) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let mut head = Vec::with_capacity(1024);
         let mut tail = Vec::with_capacity(1024);
@@ -62,11 +66,17 @@ impl Draft {
             .flatten()
             .filter_map(|(name, value)| Some((name.as_str().into(), value.as_str()?.into())))
             .collect();
-        let fields = fields.iter().map(|path| (*path, field(object, path))).collect();
+        let values = fields.iter().map(|path| field(object, path)).collect();
         let text =
             |name| metadata.and_then(|m| m.get(name)).and_then(Value::as_str).unwrap_or_default().into();
-        let index =
-            Index { namespace: text("namespace"), name: text("name"), uid: text("uid"), labels, fields };
+        let index = Index {
+            namespace: text("namespace"),
+            name: text("name"),
+            uid: text("uid"),
+            labels,
+            fields: fields.clone(),
+            values,
+        };
         Self { head, tail, index: Arc::new(index) }
     }
 
@@ -78,6 +88,11 @@ impl Draft {
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         &self.index.name
+    }
+
+    /// What field selectors may ask of it.
+    pub(crate) fn fields(&self) -> &Fields {
+        &self.index.fields
     }
 
     /// What a durable store keeps: the object in JSON, without a revision.
@@ -148,7 +163,8 @@ impl Object {
 
     /// The value of a field that selectors may ask for, empty when it is not set; `None` when it may not be asked for.
     pub fn field(&self, path: &str) -> Option<&str> {
-        self.index.fields.iter().find(|(p, _)| *p == path).map(|(_, value)| &**value)
+        let at = self.index.fields.iter().position(|known| known == path)?;
+        self.index.values.get(at).map(|value| &**value)
     }
 
     /// True when writing the draft would change nothing.

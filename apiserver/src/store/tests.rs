@@ -9,6 +9,7 @@ use tokio::time::timeout;
 
 use super::memory::HISTORY_CHANGES;
 use super::{Change, ChangeKind, Draft, Memory, Put, Scope, TooOld, Watcher};
+use crate::resource::Fields;
 
 fn draft(namespace: &str, name: &str, color: &str) -> Draft {
     let object = json!({
@@ -18,7 +19,7 @@ fn draft(namespace: &str, name: &str, color: &str) -> Draft {
         "spec": {"color": color},
     });
     let Value::Object(object) = object else { unreachable!() };
-    Draft::new(&object, &["spec.color"])
+    Draft::new(&object, &Fields::from(["spec.color".into()]))
 }
 
 fn names(objects: &[super::Object]) -> Vec<String> {
@@ -150,4 +151,35 @@ fn a_new_store_does_not_resume_an_old_one() {
     let store = Memory::new(1000);
     assert!(store.watch("pods", Scope::All, 400).is_err());
     assert!(store.watch("pods", Scope::All, 1000).is_ok());
+}
+
+#[tokio::test]
+async fn what_one_revision_changed_is_never_torn_apart() {
+    let store = Memory::new(0);
+    for at in 0..300 {
+        store.put("pods", &draft("a", &format!("p{at:03}"), "red"));
+    }
+    let mut watcher = store.watch("pods", Scope::All, 300).unwrap();
+    for at in 0..300 {
+        store.follow_delete("pods", "a", &format!("p{at:03}"), 301);
+    }
+    let seen = next(&mut watcher).await.unwrap();
+    assert_eq!((seen.len(), seen[299].revision), (300, 301));
+}
+
+#[tokio::test]
+async fn watches_end_with_their_resource() {
+    let store = Memory::new(0);
+    store.put("pods", &draft("a", "x", "red"));
+    let mut watcher = store.watch("pods", Scope::All, 1).unwrap();
+    let mut other = store.watch("pods", Scope::All, 1).unwrap();
+    let waiting = tokio::spawn(async move { next(&mut watcher).await.is_err() });
+    tokio::task::yield_now().await;
+    store.forget("pods");
+    assert!(waiting.await.unwrap() && store.list("pods", &Scope::All).objects.is_empty());
+    // One of the same name is another resource.
+    store.adopt("pods", vec![draft("a", "y", "red").at(5)], 5);
+    assert!(next(&mut other).await.is_err());
+    assert_eq!(names(&store.list("pods", &Scope::All).objects), ["a/y=red"]);
+    assert!(store.watch("pods", Scope::All, 4).is_err() && store.watch("pods", Scope::All, 5).is_ok());
 }

@@ -64,15 +64,16 @@ impl Watcher {
     /// Waits for changes in the scope and takes them, oldest first. Safe to drop and call again.
     ///
     /// # Errors
-    /// When the watcher was too slow and changes it has not seen are forgotten.
+    /// When the watcher was too slow and changes it has not seen are forgotten, or the whole resource is.
     pub async fn next(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
         loop {
             let changes = self.take()?;
             if !changes.is_empty() {
                 return Ok(changes);
             }
-            // The sender lives in the store, which this watcher holds: it cannot be gone.
-            let _ = self.newest.changed().await;
+            if self.newest.changed().await.is_err() {
+                return Err(self.forgotten());
+            }
         }
     }
 
@@ -85,10 +86,19 @@ impl Watcher {
         self.seen
     }
 
+    fn forgotten(&self) -> TooOld {
+        TooOld { asked: self.seen, oldest: self.store.lock().revision() }
+    }
+
     fn take(&mut self) -> Result<Vec<Arc<Change>>, TooOld> {
         loop {
             self.newest.mark_unchanged();
-            let mut changes = self.store.lock().table(&self.resource).after(self.seen, BATCH)?;
+            // The sender goes with the table of the resource, whatever stands in its place by now.
+            if self.newest.has_changed().is_err() {
+                return Err(self.forgotten());
+            }
+            let after = self.store.lock().watched(&self.resource).map(|table| table.after(self.seen, BATCH));
+            let mut changes = after.ok_or_else(|| self.forgotten())??;
             let Some(last) = changes.last() else { return Ok(changes) };
             self.seen = last.revision;
             changes.retain(|change| self.scope.holds(change.object.namespace()));

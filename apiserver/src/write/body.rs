@@ -12,7 +12,7 @@ use crate::status::Status;
 pub(super) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
 /// An object as it was sent, and what is to be said about it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub object: Map<String, Value>,
     /// For `Warning` headers.
@@ -59,7 +59,7 @@ pub(super) fn object(document: Value, resource: &Resource, validation: Validatio
         return Err(Status::bad_request("the body is not an object"));
     };
     let api_version = resource.api_version();
-    for (field, expected) in [("apiVersion", api_version.as_str()), ("kind", resource.kind)] {
+    for (field, expected) in [("apiVersion", api_version), ("kind", resource.kind.as_ref())] {
         match object.get(field).and_then(Value::as_str).unwrap_or_default() {
             "" => drop(object.insert(field.to_owned(), expected.into())),
             given if given == expected => {}
@@ -70,7 +70,7 @@ pub(super) fn object(document: Value, resource: &Resource, validation: Validatio
             }
         }
     }
-    let unknown = api::schema::prune(&mut object, &api_version, resource.kind);
+    let unknown = resource.prune(&mut object);
     let mut said = unknown.iter().map(|path| format!("unknown field \"{path}\""));
     match validation {
         Validation::Strict if !unknown.is_empty() => {

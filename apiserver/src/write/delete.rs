@@ -5,7 +5,9 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use super::{TRIES, Write, body, meta, response};
+use crate::admission::Operation;
 use crate::registry;
+use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::Object;
 
@@ -33,14 +35,12 @@ impl Write<'_> {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        if self.objects.subresource.is_some() {
-            return Err(Status::no_such_path());
-        }
         let wanted = self.wanted(media_type, bytes)?;
         for _ in 0..TRIES {
             let before = self.get(name)?;
             let old = before.decode();
             self.check_preconditions(name, &old, &wanted)?;
+            self.admit(name, &old).await?;
             match self.delete_once(&before, old, &wanted).await {
                 Ok(response) => return Ok(response),
                 Err(registry::Error::Changed) => {}
@@ -48,6 +48,18 @@ impl Write<'_> {
             }
         }
         Err(Status::changed(self.resource, name))
+    }
+
+    /// Asks admission whether the object may go.
+    async fn admit(&self, name: &str, old: &Map<String, Value>) -> Result<(), Status> {
+        let mut attempt = self.attempt(Operation::Delete, name, Map::new(), Some(old));
+        for admission in self.desk.admission {
+            admission.mutate(&mut attempt).await?;
+        }
+        for admission in self.desk.admission {
+            admission.validate(&attempt).await?;
+        }
+        Ok(())
     }
 
     async fn delete_once(
@@ -59,9 +71,9 @@ impl Write<'_> {
         let grace = self.grace(&object, wanted);
         propagate(&mut object, wanted.propagation.as_deref());
         let dry_run = self.options.dry_run || wanted.dry_run;
-        if grace == 0 && meta::finalizers(&object).is_empty() {
+        if grace == 0 && is_free(self.resource, &object) {
             if !dry_run {
-                self.registry.delete(self.resource, before).await?;
+                self.desk.registry.delete(self.resource, before).await?;
             }
             return Ok(self.deleted(&object));
         }
@@ -71,10 +83,11 @@ impl Write<'_> {
         meta::doomed(&mut object, grace, self.now);
         let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
         let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
-        if !dry_run {
-            object = self.registry.replace(self.resource, before, &object).await?.decode();
+        if dry_run {
+            return Ok(response(code, serde_json::to_vec(&object).unwrap_or_default(), &[]));
         }
-        Ok(response(code, &object, &[]))
+        let object = self.desk.registry.replace(self.resource, before, &object).await?;
+        Ok(response(code, object.json().clone(), &[]))
     }
 
     /// What clients are told of an object that is gone.
@@ -83,12 +96,12 @@ impl Write<'_> {
             "name": meta::text(object, "name"), "kind": self.resource.plural, "uid": meta::text(object, "uid"),
         });
         if !self.resource.group.is_empty() {
-            details["group"] = self.resource.group.into();
+            details["group"] = self.resource.group.as_ref().into();
         }
         let status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
         });
-        response(StatusCode::OK, status.as_object().unwrap_or(&Map::new()), &[])
+        response(StatusCode::OK, status.to_string(), &[])
     }
 
     fn wanted(&self, media_type: &str, bytes: &[u8]) -> Result<Wanted, Status> {
@@ -137,21 +150,31 @@ impl Write<'_> {
 
     /// Seconds until the object goes: those of a pod that runs somewhere, none for anything else.
     fn grace(&self, object: &Map<String, Value>, wanted: &Wanted) -> i64 {
-        let is_pod = self.resource.kind == "Pod" && self.resource.group.is_empty();
-        let at =
-            |pointer: &str| object.get(pointer.split('/').next()?)?.pointer(&pointer[pointer.find('/')?..]);
-        let node = at("spec/nodeName").and_then(Value::as_str).unwrap_or_default();
-        let phase = at("status/phase").and_then(Value::as_str).unwrap_or_default();
-        if !is_pod || node.is_empty() || matches!(phase, "Succeeded" | "Failed") {
+        let of = |part: &str, field: &str| object.get(part).and_then(|part| part.get(field));
+        let text = |part, field| of(part, field).and_then(Value::as_str).unwrap_or_default();
+        let has_ended = matches!(text("status", "phase"), "Succeeded" | "Failed");
+        if self.resource.stored() != "pods" || text("spec", "nodeName").is_empty() || has_ended {
             return 0;
         }
-        let own = at("spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
+        let own = of("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
         wanted.grace_seconds.or(own).unwrap_or(DEFAULT_GRACE_SECONDS)
     }
 }
 
+/// True when an object that is being deleted has nothing left to wait for.
+pub(super) fn is_due(resource: &Resource, object: &Map<String, Value>) -> bool {
+    meta::is_doomed(object) && is_free(resource, object) && !waits(object)
+}
+
+/// True when no finalizer keeps the object; a namespace has some in its spec as well.
+fn is_free(resource: &Resource, object: &Map<String, Value>) -> bool {
+    let spec = object.get("spec").filter(|_| resource.stored() == "namespaces");
+    let in_spec = spec.and_then(|spec| spec.get("finalizers")).and_then(Value::as_array);
+    meta::finalizers(object).is_empty() && in_spec.is_none_or(Vec::is_empty)
+}
+
 /// True while something else than finalizers is waited for: a node that ends the pod.
-pub(super) fn waits(object: &Map<String, Value>) -> bool {
+fn waits(object: &Map<String, Value>) -> bool {
     let metadata = object.get("metadata").and_then(Value::as_object);
     let grace = metadata.and_then(|metadata| metadata.get("deletionGracePeriodSeconds"));
     grace.and_then(Value::as_i64).unwrap_or(0) > 0

@@ -1,9 +1,10 @@
 //! What the server decides about an object's metadata, whatever its kind.
 
+use api::strategy::{Cause, Part};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use crate::resource::Resource;
+use crate::resource::{Pick, Resource};
 use crate::status::Status;
 
 /// What is random or of the moment, so that the rest can be told from its arguments.
@@ -40,11 +41,6 @@ pub(super) fn text<'a>(object: &'a Map<String, Value>, field: &str) -> &'a str {
     metadata.and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// True when the kind has a subresource `status`, which alone may write it.
-pub(super) fn has_status(resource: &Resource) -> bool {
-    resource.subresources.iter().any(|part| part.name == "status")
-}
-
 /// Prepares an object to be created in a namespace.
 ///
 /// # Errors
@@ -55,7 +51,7 @@ pub(super) fn created(
     namespace: Option<&str>,
     fresh: &Fresh,
 ) -> Result<(), Status> {
-    if has_status(resource) {
+    if resource.has_status() {
         object.remove("status");
     }
     let metadata = metadata(object);
@@ -69,8 +65,8 @@ pub(super) fn created(
     if own(metadata, "name").is_empty() {
         let mut name = own(metadata, "generateName");
         if name.is_empty() {
-            let why = "name or generateName is required";
-            return Err(Status::invalid(resource, "", &[("metadata.name", "FieldValueRequired", why)]));
+            let cause = Cause::required("metadata.name", "name or generateName is required");
+            return Err(Status::invalid(resource, "", &[cause]));
         }
         name.truncate(name.floor_char_boundary(GENERATE_NAME_MAX));
         metadata.insert("name".to_owned(), (name + &fresh.suffix).into());
@@ -81,15 +77,11 @@ pub(super) fn created(
     metadata.insert("uid".to_owned(), fresh.uid.clone().into());
     metadata.insert("creationTimestamp".to_owned(), rfc3339(fresh.now).into());
     metadata.remove("generation");
-    if counts_generations(resource) {
+    // Objects with a status have a generation that counts what was asked of them.
+    if resource.has_status() {
         metadata.insert("generation".to_owned(), 1.into());
     }
     Ok(())
-}
-
-/// Objects with a status have a generation that counts what was asked of them.
-fn counts_generations(resource: &Resource) -> bool {
-    has_status(resource)
 }
 
 /// Sees to it that the object names the namespace it is written to.
@@ -114,15 +106,6 @@ fn place(
     Ok(())
 }
 
-/// Which part of an object an update writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// All but the status, where that has a path of its own.
-    Main,
-    /// The status, and of the metadata what managers of fields need.
-    Status,
-}
-
 /// Prepares an object to be written over the one that is there.
 ///
 /// # Errors
@@ -131,7 +114,8 @@ pub(super) fn updated(
     resource: &Resource,
     before: &Map<String, Value>,
     mut object: Map<String, Value>,
-    part: Part,
+    part: &Part<'_>,
+    pick: Option<Pick>,
 ) -> Result<Map<String, Value>, Status> {
     let name = text(before, "name").to_owned();
     let given = text(&object, "name").to_owned();
@@ -158,30 +142,44 @@ pub(super) fn updated(
     if !version.is_empty() && version != text(before, "resourceVersion") {
         return Err(Status::changed(resource, &name));
     }
-    if part == Part::Status {
-        let mut merged = before.clone();
-        match object.remove("status") {
-            Some(status) => drop(merged.insert("status".to_owned(), status)),
-            None => drop(merged.remove("status")),
-        }
-        if let Some(managed) = metadata(&mut object).remove("managedFields") {
-            metadata(&mut merged).insert("managedFields".to_owned(), managed);
-        }
-        return Ok(merged);
+    let managed = metadata(&mut object).remove("managedFields");
+    let mut object = match part {
+        Part::Main => object,
+        Part::Status => with(before.clone(), "status", object.remove("status")),
+        Part::Sub(_) => pick.map_or_else(|| before.clone(), |pick| pick(before, object)),
+    };
+    if let Some(managed) = managed {
+        metadata(&mut object).insert("managedFields".to_owned(), managed);
     }
-    keep(before, &mut object);
-    if has_status(resource) {
-        match before.get("status") {
-            Some(status) => drop(object.insert("status".to_owned(), status.clone())),
-            None => drop(object.remove("status")),
+    if *part == Part::Main {
+        keep(before, &mut object);
+        if resource.has_status() {
+            object = with(object, "status", before.get("status").cloned());
         }
     }
-    if counts_generations(resource) && is_new_generation(before, &object) {
-        let metadata = metadata(&mut object);
+    Ok(object)
+}
+
+/// The object with that field, or without it.
+fn with(mut object: Map<String, Value>, field: &str, value: Option<Value>) -> Map<String, Value> {
+    match value {
+        Some(value) => drop(object.insert(field.to_owned(), value)),
+        None => drop(object.remove(field)),
+    }
+    object
+}
+
+/// Counts what was asked of an object with a status: anything but metadata and status.
+pub(super) fn count_generation(
+    resource: &Resource,
+    before: &Map<String, Value>,
+    object: &mut Map<String, Value>,
+) {
+    if resource.has_status() && is_new_generation(before, object) {
+        let metadata = metadata(object);
         let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
         metadata.insert("generation".to_owned(), (generation + 1).into());
     }
-    Ok(object)
 }
 
 /// Keeps what no client may change.
@@ -206,11 +204,13 @@ fn keep(before: &Map<String, Value>, object: &mut Map<String, Value>) {
 
 /// True when anything but metadata and status differs.
 fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
-    let asked = |object: &Map<String, Value>| -> Map<String, Value> {
-        let asked = object.iter().filter(|(field, _)| !matches!(field.as_str(), "metadata" | "status"));
-        asked.map(|(field, value)| (field.clone(), value.clone())).collect()
+    let asked = |object: &Map<String, Value>| {
+        object.keys().filter(|field| !matches!(field.as_str(), "metadata" | "status")).count()
     };
-    asked(before) != asked(object)
+    let is_kept = |(field, value): (&String, &Value)| {
+        matches!(field.as_str(), "metadata" | "status") || object.get(field) == Some(value)
+    };
+    asked(before) != asked(object) || !before.iter().all(is_kept)
 }
 
 /// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end.

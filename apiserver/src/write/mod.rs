@@ -1,9 +1,12 @@
-//! Writes: an object is read from what a client sends, prepared, and written over what was there.
+//! Writes: an object is read from what a client sends, completed, checked, and written over what was there.
 //!
-//! The order is that of the stock server: read the body, prepare the metadata, decide who owns which field, write. A
-//! write that somebody else came before is decided anew, unless the client said on what revision it is to be made.
+//! Every write goes one way, whatever it was asked with: the body is read, or the patch carried out; the kind's defaults are
+//! filled in and admission completes the object; the kind prepares it; who owns which field is noted; the kind and
+//! admission check it; it is committed. A write that somebody else came before is decided anew, unless the client said
+//! on what revision it is to be made.
 
 mod body;
+mod commit;
 mod delete;
 mod meta;
 mod options;
@@ -11,45 +14,52 @@ mod patch;
 #[cfg(test)]
 mod tests;
 
-use api::apply::{Part as Owned, Writer, manager_of, track_update};
+use std::sync::Arc;
+
+use api::strategy::{Cause, Json, Part};
+use api::validate::is_dns_subdomain;
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use jiff::Timestamp;
-use serde_json::{Map, Value};
-use uuid::Uuid;
 
-use self::meta::{Fresh, Part};
+use self::body::Sent;
+use self::commit::{By, Written};
 use self::options::Options;
+use crate::admission::Admission;
+use crate::identity::Identity;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
-use crate::resource::Resource;
+use crate::resource::{self, Pick, Resource};
 use crate::status::Status;
 use crate::store::Object;
 
 /// How often a write is decided anew because somebody else came before it; the stock server's.
 const TRIES: usize = 5;
-/// The letters of generated names: no vowels, so that no words come about; the stock server's.
-const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+/// How often a name is made up anew because there is an object of that name; the stock server's.
+const NAMES: usize = 8;
 /// The field manager of what a master makes by itself.
 const MASTER: &str = "master";
-/// How many of them are put after `generateName`.
-const SUFFIX: usize = 5;
+
+/// Where writes are made, and what they have to pass.
+#[derive(Clone, Copy)]
+pub(crate) struct Desk<'a> {
+    pub registry: &'a Registry,
+    pub admission: &'a [Arc<dyn Admission>],
+}
 
 /// A write of one resource.
 struct Write<'a> {
-    registry: &'a Registry,
+    desk: Desk<'a>,
     resource: &'a Resource,
     objects: &'a Objects,
+    part: Part<'a>,
+    /// What the part may change, where it is one of some fields.
+    pick: Option<Pick>,
     options: Options,
     manager: String,
+    user: Identity,
     now: Timestamp,
-}
-
-/// What was written.
-struct Written {
-    object: Map<String, Value>,
-    is_new: bool,
 }
 
 /// Answers a request that writes.
@@ -57,7 +67,7 @@ struct Written {
 /// # Errors
 /// What is wrong with the request, or with the store.
 pub(crate) async fn answer(
-    registry: &Registry,
+    desk: Desk<'_>,
     resource: &Resource,
     objects: &Objects,
     request: Request<Body>,
@@ -70,17 +80,29 @@ pub(crate) async fn answer(
     })?;
     let agent =
         parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let manager = manager_of(options.field_manager.as_deref(), agent);
+    let manager = api::apply::manager_of(options.field_manager.as_deref(), agent);
+    let user = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
+    let (part, pick) = part(resource, objects)?;
+    let write = Write { desk, resource, objects, part, pick, options, manager, user, now: Timestamp::now() };
     let media_type = body::media_type(&parts.headers);
-    let write = Write { registry, resource, objects, options, manager, now: Timestamp::now() };
-    match (&parts.method, &objects.name) {
-        (&Method::POST, None) => write.create(media_type, &bytes).await,
-        (&Method::PUT, Some(name)) => write.update(name, media_type, &bytes).await,
-        (&Method::PATCH, Some(name)) => write.patch(name, media_type, &bytes).await,
-        (&Method::DELETE, Some(name)) => write.delete(name, media_type, &bytes).await,
+    match (&parts.method, &objects.name, &objects.subresource) {
+        (&Method::POST, None, None) => write.create(media_type, &bytes).await,
+        (&Method::PUT, Some(name), _) => write.update(name, media_type, &bytes).await,
+        (&Method::PATCH, Some(name), _) => write.patch(name, media_type, &bytes).await,
+        (&Method::DELETE, Some(name), None) => write.delete(name, media_type, &bytes).await,
         _ => {
             Err(Status::method_not_allowed("the server does not allow this method on the requested resource"))
         }
+    }
+}
+
+/// Which part of the object a path names.
+fn part<'a>(resource: &Resource, objects: &'a Objects) -> Result<(Part<'a>, Option<Pick>), Status> {
+    let Some(name) = objects.subresource.as_deref() else { return Ok((Part::Main, None)) };
+    match resource.subresource(name).map(|part| &part.part) {
+        Some(resource::Part::Status) => Ok((Part::Status, None)),
+        Some(resource::Part::Fields(pick)) => Ok((Part::Sub(name), Some(*pick))),
+        _ => Err(Status::no_such_path()),
     }
 }
 
@@ -88,51 +110,51 @@ pub(crate) async fn answer(
 ///
 /// # Errors
 /// What is wrong with the object, or with the store.
-pub async fn ensure(registry: &Registry, plural: &str, object: Map<String, Value>) -> Result<(), Status> {
-    let resource = registry.resources().iter().find(|resource| resource.plural == plural);
-    let resource = resource.ok_or_else(Status::no_such_path)?;
-    let objects = Objects::default();
-    let (options, manager) = (Options::default(), MASTER.to_owned());
-    let write = Write { registry, resource, objects: &objects, options, manager, now: Timestamp::now() };
+pub async fn ensure(registry: &Registry, plural: &str, object: Json) -> Result<(), Status> {
+    let rows = registry.rows();
+    let resource = rows.all().iter().find(|resource| resource.plural == plural);
+    let write = Write {
+        desk: Desk { registry, admission: &[] },
+        resource: resource.ok_or_else(Status::no_such_path)?,
+        objects: &Objects::default(),
+        part: Part::Main,
+        pick: None,
+        options: Options::default(),
+        manager: MASTER.to_owned(),
+        user: Identity::anonymous(),
+        now: Timestamp::now(),
+    };
     if write.find(meta::text(&object, "name")).is_some() {
         return Ok(());
     }
-    write.create_object(object).await.map(drop)
+    write.make(object).await.map(drop)
 }
 
 impl Write<'_> {
     async fn create(&self, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
-        if self.objects.subresource.is_some() {
-            return Err(Status::no_such_path());
-        }
-        let sent = body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
-        let written = self.create_object(sent.object).await?;
-        Ok(response(StatusCode::CREATED, &written.object, &sent.warnings))
+        let sent = self.read(media_type, bytes)?;
+        let mut written = self.make(sent.object).await?;
+        written.warn_first(sent.warnings);
+        Ok(written.response(StatusCode::CREATED))
     }
 
-    async fn create_object(&self, mut object: Map<String, Value>) -> Result<Written, Status> {
-        self.check_namespace()?;
-        meta::created(self.resource, &mut object, self.objects.namespace.as_deref(), &fresh(self.now))?;
-        let mut object = self.owned(None, object, Part::Main);
-        let name = meta::text(&object, "name").to_owned();
-        check_name(self.resource, &name)?;
-        if self.options.dry_run {
-            if self.find(&name).is_some() {
-                return Err(Status::already_exists(self.resource, &name));
+    /// Creates an object; a name that was to be made up is made up anew while there is an object of that name.
+    async fn make(&self, object: Json) -> Result<Written, Status> {
+        let is_made_up = meta::text(&object, "name").is_empty();
+        for _ in 0..if is_made_up { NAMES } else { 1 } {
+            if let Some(written) = self.commit_new(object.clone(), By::Update).await? {
+                return Ok(written);
             }
-        } else {
-            let written = self.registry.create(self.resource, &object).await;
-            object = written.map_err(|error| self.failed(&name, &error))?.decode();
         }
-        Ok(Written { object, is_new: true })
+        let name = meta::text(&object, if is_made_up { "generateName" } else { "name" });
+        Err(Status::already_exists(self.resource, name))
     }
 
     async fn update(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
-        let part = self.part()?;
-        let sent = body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)?;
+        let sent = self.read(media_type, bytes)?;
         let is_pinned = !meta::text(&sent.object, "resourceVersion").is_empty();
-        let written = self.change(name, part, is_pinned, |_| Ok(sent.object.clone())).await?;
-        Ok(response(StatusCode::OK, &written.object, &sent.warnings))
+        let written = self.change(name, is_pinned, |_| Ok(sent.clone())).await?;
+        Ok(written.response(StatusCode::OK))
     }
 
     /// Writes what `decide` makes of the object that is there, again when somebody else came before, unless the client
@@ -140,103 +162,42 @@ impl Write<'_> {
     async fn change(
         &self,
         name: &str,
-        part: Part,
         is_pinned: bool,
-        decide: impl Fn(&Map<String, Value>) -> Result<Map<String, Value>, Status>,
+        decide: impl Fn(&Json) -> Result<Sent, Status>,
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
             let before = self.get(name)?;
-            let old = before.decode();
-            let object = meta::updated(self.resource, &old, decide(&old)?, part)?;
-            let object = self.owned(Some(&old), object, part);
-            if self.options.dry_run {
-                return Ok(Written { object, is_new: false });
+            let old = self.shown(&before);
+            let sent = decide(&old)?;
+            if let Some(mut written) = self.commit_over(&before, &old, sent.object, By::Update).await? {
+                written.warn_first(sent.warnings);
+                return Ok(written);
             }
-            if meta::is_doomed(&object) && meta::finalizers(&object).is_empty() && !delete::waits(&object) {
-                match self.registry.delete(self.resource, &before).await {
-                    Ok(()) => return Ok(Written { object, is_new: false }),
-                    Err(registry::Error::Changed) if !is_pinned => continue,
-                    Err(error) => return Err(self.failed(name, &error)),
-                }
-            }
-            if object == old {
-                return Ok(Written { object, is_new: false });
-            }
-            match self.registry.replace(self.resource, &before, &object).await {
-                Ok(written) => return Ok(Written { object: written.decode(), is_new: false }),
-                Err(registry::Error::Changed) if !is_pinned => {}
-                Err(error) => return Err(self.failed(name, &error)),
+            if is_pinned {
+                break;
             }
         }
         Err(Status::changed(self.resource, name))
     }
 
-    /// Notes who owns what of an object as a client other than an applier has it.
-    fn owned(
-        &self,
-        before: Option<&Map<String, Value>>,
-        object: Map<String, Value>,
-        part: Part,
-    ) -> Map<String, Value> {
-        let before = before.map(|before| Value::Object(before.clone()));
-        let mut object = Value::Object(object);
-        let api_version = self.resource.api_version();
-        track_update(before.as_ref(), &mut object, &self.writer(&api_version, part));
-        match object {
-            Value::Object(object) => object,
-            _ => Map::new(),
-        }
-    }
-
-    fn writer<'a>(&'a self, api_version: &'a str, part: Part) -> Writer<'a> {
-        Writer {
-            manager: &self.manager,
-            part: match part {
-                Part::Status => Owned::Status,
-                Part::Main if meta::has_status(self.resource) => Owned::Main,
-                Part::Main => Owned::Whole,
-            },
-            api_version,
-            shape: api::schema::shape(api_version, self.resource.kind),
-            now: self.now,
-        }
-    }
-
-    /// Nothing is made in a namespace that is not there, or that is on its way out.
-    fn check_namespace(&self) -> Result<(), Status> {
-        const NAMESPACES: &str = "namespaces";
-        let Some(namespace) = &self.objects.namespace else { return Ok(()) };
-        if !self.registry.resources().iter().any(|resource| resource.plural == NAMESPACES) {
-            return Ok(());
-        }
-        match self.registry.cache().get(NAMESPACES, "", namespace) {
-            None => Err(Status::not_found(NAMESPACES, namespace)),
-            Some(found) if meta::is_doomed(&found.decode()) => {
-                let why = format!(
-                    "unable to create new content in namespace {namespace} because it is being terminated"
-                );
-                Err(Status::forbidden(&self.resource.qualified().to_string(), "", &why))
-            }
-            Some(_) => Ok(()),
-        }
-    }
-
-    fn part(&self) -> Result<Part, Status> {
-        match self.objects.subresource.as_deref() {
-            None => Ok(Part::Main),
-            Some("status") if meta::has_status(self.resource) => Ok(Part::Status),
-            Some(_) => Err(Status::no_such_path()),
-        }
+    fn read(&self, media_type: &str, bytes: &[u8]) -> Result<Sent, Status> {
+        body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)
     }
 
     fn find(&self, name: &str) -> Option<Object> {
         let namespace = self.objects.namespace.as_deref().unwrap_or_default();
-        self.registry.cache().get(&self.resource.qualified().to_string(), namespace, name)
+        self.desk.registry.cache().get(self.resource.stored(), namespace, name)
     }
 
     fn get(&self, name: &str) -> Result<Object, Status> {
         let missing = || Status::not_found(&self.resource.qualified().to_string(), name);
         self.find(name).ok_or_else(missing)
+    }
+
+    /// An object that is there, in the version that is written.
+    fn shown(&self, object: &Object) -> Json {
+        let object = object.decode();
+        self.resource.view.as_ref().map_or_else(|| object.clone(), |view| view.shown(object.clone()))
     }
 
     fn failed(&self, name: &str, error: &registry::Error) -> Status {
@@ -248,41 +209,22 @@ impl Write<'_> {
     }
 }
 
-/// Refuses a name that no object may have: `DNS-1123 subdomain`, which also keeps it in its place in paths and keys.
+/// Refuses a name that no object may have: it has to keep its place in paths and keys.
 fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
-    let is_part = |part: &str| {
-        let is_edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-        part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
-            && is_edge(part.chars().next())
-            && is_edge(part.chars().last())
-    };
     // Names of roles and their bindings may hold almost anything: `system:node`.
     let is_free = resource.group == "rbac.authorization.k8s.io";
     let is_path = name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']);
-    if !is_path && (is_free || name.len() <= 253 && name.split('.').all(is_part)) {
+    if !is_path && (is_free || is_dns_subdomain(name)) {
         return Ok(());
     }
-    let why = format!(
-        "Invalid value: \"{name}\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, \
-         '-' or '.', and must start and end with an alphanumeric character"
-    );
-    Err(Status::invalid(resource, name, &[("metadata.name", "FieldValueInvalid", &why)]))
+    let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
+               start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
+               '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+    Err(Status::invalid(resource, name, &[Cause::invalid("metadata.name", format!("\"{name}\""), why)]))
 }
 
-/// An identity and a suffix nobody else has.
-fn fresh(now: Timestamp) -> Fresh {
-    let random = Uuid::new_v4();
-    let letter = |byte: &u8| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]);
-    Fresh {
-        uid: Uuid::new_v4().to_string(),
-        suffix: random.as_bytes().iter().take(SUFFIX).map(letter).collect(),
-        now,
-    }
-}
-
-fn response(code: StatusCode, object: &Map<String, Value>, warnings: &[String]) -> Response {
-    let body = serde_json::to_vec(object).unwrap_or_default();
-    let mut response = (code, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+fn response(code: StatusCode, body: impl Into<Body>, warnings: &[String]) -> Response {
+    let mut response = (code, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response();
     for warning in warnings {
         let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
         if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {

@@ -16,9 +16,9 @@ pub(super) struct Options {
     pub force: bool,
     /// What is done about fields that the kind does not have.
     pub validation: Validation,
-    /// Query parameters that may stand in the body of a deletion as well.
+    /// How long a deleted pod may take to end; the body of a deletion may say it as well.
     pub grace_seconds: Option<i64>,
-    /// What becomes of the object's dependents.
+    /// What becomes of a deleted object's dependents; the body of a deletion may say it as well.
     pub propagation: Option<String>,
 }
 

@@ -4,40 +4,22 @@
 use std::sync::Arc;
 
 use axum::Router;
-use serde_json::json;
+use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::resource::Subresource;
+use crate::admission::{Attempt, Namespaces, Operation};
 use crate::storage;
-use crate::{Api, Version};
+use crate::{Api, Catalog, Version};
 
-const STATUS: &[Subresource] = &[Subresource { name: "status", kind: "", verbs: &[] }];
-
-const fn row(group: &'static str, kind: &'static str, plural: &'static str) -> Resource {
-    Resource {
-        group,
-        version: "v1",
-        kind,
-        plural,
-        singular: "",
-        namespaced: true,
-        short_names: &[],
-        categories: &[],
-        verbs: &[],
-        subresources: &[],
-        fields: &[],
-        columns: api::table::NAME_AND_AGE,
-        owner: |_| String::new(),
-    }
+fn resources() -> [Resource; 4] {
+    [
+        Resource::new("", "v1", "Pod", "pods", "pod").with_status(),
+        Resource::new("", "v1", "ConfigMap", "configmaps", "configmap"),
+        Resource::new("", "v1", "Node", "nodes", "node").cluster().with_status(),
+        Resource::new("apps", "v1", "Deployment", "deployments", "deployment").with_status(),
+    ]
 }
-
-const RESOURCES: &[Resource] = &[
-    Resource { subresources: STATUS, ..row("", "Pod", "pods") },
-    row("", "ConfigMap", "configmaps"),
-    Resource { namespaced: false, subresources: STATUS, ..row("", "Node", "nodes") },
-    Resource { subresources: STATUS, ..row("apps", "Deployment", "deployments") },
-];
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -50,10 +32,18 @@ struct Server(Router);
 
 impl Server {
     async fn new() -> Self {
+        Self::of(resources(), |_| Vec::new()).await
+    }
+
+    async fn of(
+        rows: impl IntoIterator<Item = Resource>,
+        admission: impl Fn(&Arc<Registry>) -> Vec<Arc<dyn Admission>>,
+    ) -> Self {
         let store = Arc::new(storage::Memory::new(storage::Limits::default()));
-        let registry = Registry::open(store, RESOURCES).await.unwrap();
+        let registry = Registry::open(store, Catalog::new(rows)).await.unwrap();
         let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
-        Self(Api::writable(registry, version).router())
+        let admission = admission(&registry);
+        Self(Api::writable(registry, admission, version).router())
     }
 
     async fn ask(
@@ -115,7 +105,7 @@ async fn what_is_created_is_there() {
     let mut named = map("");
     named["metadata"] = json!({"generateName": "b-"});
     let (_, made) = server.json("POST", MAPS, named).await;
-    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), "b-".len() + SUFFIX);
+    assert_eq!(made["metadata"]["name"].as_str().unwrap().len(), "b-".len() + commit::SUFFIX);
 }
 
 #[tokio::test]
@@ -332,4 +322,136 @@ async fn writers_that_meet_lose_nothing() {
     }
     let (_, object) = server.get(&format!("{MAPS}/a")).await;
     assert_eq!(object["data"].as_object().unwrap().len(), 9, "{object}");
+}
+
+/// Fills in a color, refuses green, warns of red, and keeps the size of things.
+struct Painted;
+
+impl api::strategy::Strategy for Painted {
+    fn default(&self, object: &mut Json) {
+        let spec = object.entry("data").or_insert_with(|| json!({}));
+        spec.as_object_mut().unwrap().entry("color").or_insert_with(|| "blue".into());
+    }
+
+    fn prepare(&self, object: &mut Json, before: Option<&Json>, _: &Part<'_>) {
+        let size = before.map_or("1", |before| before["data"]["size"].as_str().unwrap());
+        object["data"]["size"] = size.into();
+    }
+
+    fn validate(&self, object: &Json, _: Option<&Json>, _: &Part<'_>) -> Vec<Cause> {
+        let color = object["data"]["color"].as_str().unwrap();
+        (color == "green")
+            .then(|| Cause::not_supported("data.color", color, &["blue", "red"]))
+            .into_iter()
+            .collect()
+    }
+
+    fn warnings(&self, object: &Json) -> Vec<String> {
+        (object["data"]["color"] == "red").then(|| "red is loud".to_owned()).into_iter().collect()
+    }
+}
+
+#[tokio::test]
+async fn a_kind_completes_decides_and_refuses_whatever_the_write() {
+    let row = Resource::new("", "v1", "ConfigMap", "configmaps", "configmap").strategy(Arc::new(Painted));
+    let server = Server::of([row], |_| Vec::new()).await;
+    let object = |color: Value| json!({"metadata": {"name": "a"}, "data": {"color": color, "size": "9"}});
+    let (code, made) = server.json("POST", MAPS, object(Value::Null)).await;
+    assert_eq!((code, &made["data"]), (201, &json!({"color": "blue", "size": "1"})), "{made}");
+    let owned = &made["metadata"]["managedFields"][0]["fieldsV1"]["f:data"];
+    assert!(owned.get("f:color").is_some(), "defaults are owned: {made}");
+    let path = format!("{MAPS}/a");
+    let message = "ConfigMap \"a\" is invalid: data.color: Unsupported value: \"green\": supported values: \"blue\", \"red\"";
+    let green = json!({"data": {"color": "green"}}).to_string();
+    let apply = format!("{path}?fieldManager=me&force=true");
+    let applied = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"color": "green"}}).to_string();
+    for (method, path, media_type, body) in [
+        ("POST", MAPS, JSON, object("green".into()).to_string()),
+        ("PUT", path.as_str(), JSON, object("green".into()).to_string()),
+        ("PATCH", &path, MERGE, green.clone()),
+        ("PATCH", &path, "application/strategic-merge-patch+json", green),
+        ("PATCH", &apply, APPLY, applied),
+    ] {
+        let (code, status, _) = server.ask(method, path, media_type, body).await;
+        assert_eq!((code, &status["message"]), (422, &json!(message)), "{method} {media_type}");
+        assert_eq!(status["details"]["causes"][0]["reason"], "FieldValueNotSupported");
+    }
+    let (_, red, warnings) = server.ask("PUT", &path, JSON, object("red".into()).to_string()).await;
+    assert_eq!((&red["data"]["size"], warnings), (&json!("1"), vec!["299 - \"red is loud\"".to_owned()]));
+}
+
+/// Labels what is made with its maker, and refuses what is called `no`.
+struct Doorkeeper;
+
+#[async_trait::async_trait]
+impl Admission for Doorkeeper {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let by = format!("{}-{}", attempt.operation.as_str(), attempt.user.user.replace(':', "-"));
+        meta::metadata(&mut attempt.object).insert("labels".to_owned(), json!({"by": by}));
+        Ok(())
+    }
+
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let is_labelled =
+            attempt.operation == Operation::Delete || attempt.object["metadata"]["labels"]["by"].is_string();
+        assert!(is_labelled, "all mutate before any validates");
+        match attempt.name {
+            "no" => Err(Status::forbidden("configmaps", "no", "not through this door")),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_write_passes_admission() {
+    let server = Server::of(resources(), |_| vec![Arc::new(Doorkeeper)]).await;
+    let (_, made) = server.json("POST", MAPS, map("a")).await;
+    assert_eq!(made["metadata"]["labels"]["by"], "CREATE-system-anonymous");
+    let (_, changed, _) = server.ask("PATCH", &format!("{MAPS}/a"), MERGE, "{\"data\":{\"b\":\"2\"}}").await;
+    assert_eq!(changed["metadata"]["labels"]["by"], "UPDATE-system-anonymous");
+    refused(server.json("POST", MAPS, map("no")).await, 403, "Forbidden", "not through this door");
+    let wants = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n";
+    let (code, status, _) = server.ask("PATCH", &format!("{MAPS}/no?fieldManager=me"), APPLY, wants).await;
+    refused((code, status), 403, "Forbidden", "not through this door");
+    assert_eq!(server.json("DELETE", &format!("{MAPS}/a"), json!({})).await.0, 200);
+}
+
+#[tokio::test]
+async fn namespaces_hold_what_is_in_them_while_they_live() {
+    let namespaces = Resource::new("", "v1", "Namespace", "namespaces", "namespace").cluster().with_status();
+    let server = Server::of(resources().into_iter().chain([namespaces]), |registry| {
+        vec![Namespaces::new(registry.clone())]
+    });
+    let server = server.await;
+    const SHOP: &str = "/api/v1/namespaces/shop/configmaps";
+    refused(server.json("POST", SHOP, map("a")).await, 404, "NotFound", "namespaces \"shop\" not found");
+    let apply = "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n";
+    let (code, status, _) = server.ask("PATCH", &format!("{SHOP}/a?fieldManager=me"), APPLY, apply).await;
+    refused((code, status), 404, "NotFound", "namespaces \"shop\" not found");
+    for name in ["shop", "default", "kube-system", "kube-public"] {
+        let namespace = json!({"metadata": {"name": name}, "spec": {"finalizers": ["kubernetes"]}});
+        assert_eq!(server.json("POST", "/api/v1/namespaces", namespace).await.0, 201);
+    }
+    assert_eq!(server.json("POST", SHOP, map("a")).await.0, 201);
+    let (code, ending) = server.json("DELETE", "/api/v1/namespaces/shop", json!({})).await;
+    assert!(code == 200 && ending["metadata"]["deletionTimestamp"].is_string(), "{ending}");
+    refused(server.json("POST", SHOP, map("b")).await, 403, "Forbidden", "because it is being terminated");
+    let (_, changed, _) = server.ask("PATCH", &format!("{SHOP}/a"), MERGE, "{\"data\":{\"a\":\"2\"}}").await;
+    assert_eq!(changed["data"]["a"], "2", "what is there may be changed to the last");
+    for name in ["default", "kube-system", "kube-public"] {
+        let answer = server.json("DELETE", &format!("/api/v1/namespaces/{name}"), json!({})).await;
+        refused(answer, 403, "Forbidden", "this namespace may not be deleted");
+    }
+}
+
+#[tokio::test]
+async fn an_apply_that_frees_the_last_finalizer_ends_the_object() {
+    let server = Server::new().await;
+    let path = format!("{MAPS}/m?fieldManager=me");
+    let held = "apiVersion: v1\nkind: ConfigMap\nmetadata: {finalizers: [example.com/hold]}\n";
+    assert_eq!(server.ask("PATCH", &path, APPLY, held).await.0, 201);
+    server.json("DELETE", &format!("{MAPS}/m"), json!({})).await;
+    let (code, last, _) = server.ask("PATCH", &path, APPLY, "apiVersion: v1\nkind: ConfigMap\n").await;
+    assert_eq!(code, 200, "{last}");
+    assert_eq!(server.get(&format!("{MAPS}/m")).await.0, 404);
 }

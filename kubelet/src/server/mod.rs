@@ -11,7 +11,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use apiserver::{Api, Version};
+use apiserver::{Api, Catalog, Version};
 use axum::Router;
 use axum::routing::{any, get};
 use serde_json::Value;
@@ -22,7 +22,7 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Board;
-use crate::status::resources::RESOURCES;
+use crate::status::resources;
 pub use socket::{Error, RootDir};
 
 /// The Kubernetes version whose API is held.
@@ -46,7 +46,7 @@ pub struct Context {
 
 /// Every path of the node's API.
 pub fn router(context: &Context) -> Router {
-    let api = Api::new(context.board.store().clone(), RESOURCES, VERSION);
+    let api = Api::new(context.board.store().clone(), Catalog::new(resources::all()), VERSION);
     Router::new()
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))

@@ -127,7 +127,7 @@ impl Board {
         for object in objects {
             if let Ok(Value::Object(mut object)) = serde_json::to_value(object) {
                 self.date(resource, &mut object, now);
-                let draft = Draft::new(&object, resources::fields(resource));
+                let draft = Draft::new(&object, &resources::fields(resource));
                 kept.insert((draft.namespace().to_owned(), draft.name().to_owned()));
                 self.store.put(resource, &draft);
             }
@@ -153,7 +153,7 @@ impl Board {
     }
 
     fn put(&self, resource: &'static str, object: &Map<String, Value>) {
-        self.store.put(resource, &Draft::new(object, resources::fields(resource)));
+        self.store.put(resource, &Draft::new(object, &resources::fields(resource)));
     }
 
     fn put_node(&self, state: &State) {

@@ -1,8 +1,10 @@
 //! The resources a lone node serves, a row each.
 
+use std::sync::LazyLock;
+
 use api::table;
 use apiserver::Resource;
-use apiserver::resource::Subresource;
+use apiserver::resource::{Fields, Subresource};
 use serde_json::{Map, Value};
 
 /// The name of pods in the store and in paths.
@@ -17,18 +19,16 @@ pub const CONFIG_MAPS: &str = "configmaps";
 pub const SECRETS: &str = "secrets";
 
 const READ: &[&str] = &["get", "list", "watch"];
+const STREAM: &[&str] = &["create", "get"];
 
-/// Everything that is served.
-pub const RESOURCES: &[Resource] = &[
-    Resource {
-        short_names: &["po"],
-        categories: &["all"],
-        subresources: &[
-            Subresource { name: "attach", kind: "PodAttachOptions", verbs: &["create", "get"] },
-            Subresource { name: "exec", kind: "PodExecOptions", verbs: &["create", "get"] },
-            Subresource { name: "log", kind: "Pod", verbs: &["get"] },
-        ],
-        fields: &[
+static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
+    let pods = row("Pod", PODS, "pod")
+        .short(&["po"])
+        .in_all()
+        .part(Subresource::elsewhere("attach", ("", "v1", "PodAttachOptions"), STREAM))
+        .part(Subresource::elsewhere("exec", ("", "v1", "PodExecOptions"), STREAM))
+        .part(Subresource::elsewhere("log", ("", "v1", "Pod"), &["get"]))
+        .fields(&[
             "spec.nodeName",
             "spec.restartPolicy",
             "spec.hostNetwork",
@@ -37,71 +37,50 @@ pub const RESOURCES: &[Resource] = &[
             "status.phase",
             "status.podIP",
             "status.nominatedNodeName",
-        ],
-        columns: table::PODS,
-        owner: pod_owner,
-        ..row("Pod", PODS, "pod")
-    },
-    Resource {
-        short_names: &["no"],
-        namespaced: false,
-        fields: &["spec.unschedulable"],
-        columns: table::NODES,
-        ..row("Node", NODES, "node")
-    },
-    Resource {
-        short_names: &["ev"],
-        fields: &[
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        ],
-        columns: table::EVENTS,
-        ..row("Event", EVENTS, "event")
-    },
-    Resource {
-        short_names: &["cm"],
-        columns: table::CONFIG_MAPS,
-        owner: local_owner,
-        ..row("ConfigMap", CONFIG_MAPS, "configmap")
-    },
-    Resource {
-        fields: &["type"],
-        columns: table::SECRETS,
-        owner: local_owner,
-        ..row("Secret", SECRETS, "secret")
-    },
-];
+        ])
+        .columns(table::PODS)
+        .owner(pod_owner);
+    let events = row("Event", EVENTS, "event").short(&["ev"]).columns(table::EVENTS).fields(&[
+        "involvedObject.kind",
+        "involvedObject.namespace",
+        "involvedObject.name",
+        "involvedObject.uid",
+        "involvedObject.apiVersion",
+        "involvedObject.resourceVersion",
+        "involvedObject.fieldPath",
+        "reason",
+        "reportingComponent",
+        "source",
+        "type",
+    ]);
+    let config_maps = row("ConfigMap", CONFIG_MAPS, "configmap").short(&["cm"]).columns(table::CONFIG_MAPS);
+    let secrets = row("Secret", SECRETS, "secret").fields(&["type"]).columns(table::SECRETS);
+    let nodes = row("Node", NODES, "node").short(&["no"]).cluster();
+    vec![
+        pods,
+        nodes.fields(&["spec.unschedulable"]).columns(table::NODES),
+        events,
+        config_maps.owner(local_owner),
+        secrets.owner(local_owner),
+    ]
+});
 
-const fn row(kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
-    Resource {
-        group: "",
-        version: "v1",
-        kind,
-        plural,
-        singular,
-        namespaced: true,
-        short_names: &[],
-        categories: &[],
-        verbs: READ,
-        subresources: &[],
-        fields: &[],
-        columns: table::NAME_AND_AGE,
-        owner: kubelet_owner,
-    }
+fn row(kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
+    Resource::new("", "v1", kind, plural, singular).verbs(READ).owner(kubelet_owner)
+}
+
+/// Everything that is served.
+pub fn all() -> Vec<Resource> {
+    RESOURCES.clone()
 }
 
 /// The fields of a resource that selectors may ask for.
-pub fn fields(plural: &str) -> &'static [&'static str] {
-    RESOURCES.iter().find(|resource| resource.plural == plural).map_or(&[], |resource| resource.fields)
+pub fn fields(plural: &str) -> Fields {
+    RESOURCES
+        .iter()
+        .find(|resource| resource.plural == plural)
+        .map(|of| of.fields.clone())
+        .unwrap_or_default()
 }
 
 /// The annotation that says which source a pod came from.

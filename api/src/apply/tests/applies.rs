@@ -381,3 +381,11 @@ fn a_part_of_what_became_atomic_is_all_of_it() {
     let story = story.apply("a", spec(json!({})));
     assert_eq!(story.get("/spec/nodeSelector"), None);
 }
+
+#[test]
+fn an_object_keeps_its_name_when_its_last_label_goes() {
+    let labelled = json!({"kind": "Deployment", "metadata": {"name": "web", "labels": {"app": "web"}}});
+    let bare = json!({"kind": "Deployment", "metadata": {"name": "web"}});
+    let object = Story::deployment().apply("a", labelled).apply("a", bare).plain();
+    assert_eq!(object["metadata"], json!({"name": "web"}));
+}

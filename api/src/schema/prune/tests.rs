@@ -25,3 +25,14 @@ fn maps_and_free_forms_stay() {
     let own = json!({"spec": {"any": "thing"}});
     check("example.com/v1", "Own", own.clone(), own, &[]);
 }
+
+#[test]
+fn null_is_as_good_as_absent() {
+    let mut object = serde_json::json!({"metadata": {"name": "a", "creationTimestamp": null, "labels": {"a": null, "b": "c"}},
+        "spec": {"replicas": null, "template": {"spec": {"containers": [{"name": "a", "image": null}]}}}});
+    let object = object.as_object_mut().unwrap();
+    assert_eq!(super::prune(object, "apps/v1", "Deployment"), Vec::<String>::new());
+    let kept = serde_json::json!({"metadata": {"name": "a", "labels": {"b": "c"}},
+        "spec": {"template": {"spec": {"containers": [{"name": "a"}]}}}});
+    assert_eq!(serde_json::Value::Object(object.clone()), kept);
+}

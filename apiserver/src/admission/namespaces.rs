@@ -1,0 +1,67 @@
+//! Nothing is made in a namespace that is not there or on its way out, and some namespaces stay.
+
+use std::sync::Arc;
+
+use api::strategy::Json;
+use async_trait::async_trait;
+use serde_json::json;
+
+use super::{Admission, Attempt, Operation};
+use crate::registry::Registry;
+use crate::status::Status;
+
+/// The name of namespaces in the store.
+const NAMESPACES: &str = "namespaces";
+/// Namespaces that no cluster is without; the stock server's.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The life of namespaces; the stock server's `NamespaceLifecycle`.
+pub struct Namespaces {
+    registry: Arc<Registry>,
+}
+
+impl Namespaces {
+    /// Looks at the namespaces of that registry.
+    pub fn new(registry: Arc<Registry>) -> Arc<Self> {
+        Arc::new(Self { registry })
+    }
+}
+
+#[async_trait]
+impl Admission for Namespaces {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        let is_removal = attempt.operation == Operation::Delete;
+        if attempt.is_of(NAMESPACES) && is_removal && IMMORTAL.contains(&attempt.name) {
+            return Err(Status::forbidden(NAMESPACES, attempt.name, "this namespace may not be deleted"));
+        }
+        let Some(namespace) = attempt.namespace else { return Ok(()) };
+        // An eviction makes nothing, and what is there may always be changed.
+        if attempt.operation != Operation::Create || attempt.subresource.is_some() {
+            return Ok(());
+        }
+        let Some(found) = self.registry.cache().get(NAMESPACES, "", namespace) else {
+            return Err(Status::not_found(NAMESPACES, namespace));
+        };
+        if is_ending(&found.decode()) {
+            return Err(ending(attempt, namespace));
+        }
+        Ok(())
+    }
+}
+
+fn is_ending(namespace: &Json) -> bool {
+    namespace.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
+}
+
+fn ending(attempt: &Attempt<'_>, namespace: &str) -> Status {
+    let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
+    let mut status = Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, &why);
+    if let Some(details) = &mut status.details {
+        details["causes"] = json!([{
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        }]);
+    }
+    status
+}

@@ -1,0 +1,40 @@
+//! Everything under a prefix of a store, a page at a time.
+
+use std::sync::Arc;
+
+use crate::storage::{Entry, Error, Page, Revision, Store};
+
+/// Entries read at once.
+const PAGE: usize = 1000;
+
+/// A walk over everything under a prefix. Pages are pictures of different moments: who wants one picture follows the
+/// store from [`Pages::revision`] on.
+pub(super) struct Pages<'a> {
+    store: &'a dyn Store,
+    prefix: &'a str,
+    /// The revision of the first page.
+    pub revision: Revision,
+    ready: Option<Page>,
+    after: Option<Arc<str>>,
+}
+
+impl<'a> Pages<'a> {
+    /// Reads the first page.
+    pub async fn of(store: &'a dyn Store, prefix: &'a str) -> Result<Self, Error> {
+        let first = store.range(prefix, None, PAGE).await?;
+        Ok(Self { store, prefix, revision: first.revision, ready: Some(first), after: None })
+    }
+
+    /// The next entries, `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Vec<Entry>>, Error> {
+        let page = match (self.ready.take(), self.after.take()) {
+            (Some(page), _) => page,
+            (None, Some(after)) => self.store.range(self.prefix, Some(&after), PAGE).await?,
+            (None, None) => return Ok(None),
+        };
+        if page.more {
+            self.after = page.entries.last().map(|last| last.key.clone());
+        }
+        Ok(Some(page.entries))
+    }
+}
