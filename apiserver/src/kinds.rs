@@ -1,5 +1,8 @@
 //! The kinds of Kubernetes that a master serves, a row each.
 
+use std::sync::Arc;
+
+use api::crd::CustomResourceDefinitions;
 use api::table;
 
 use crate::resource::{Replicas, Resource, Subresource};
@@ -12,6 +15,7 @@ const REGISTRATION: &str = "apiregistration.k8s.io";
 const APPS: &str = "apps";
 const BATCH: &str = "batch";
 const COORDINATION: &str = "coordination.k8s.io";
+const EXTENSIONS: &str = "apiextensions.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const NET: &str = "networking.k8s.io";
 const NODE: &str = "node.k8s.io";
@@ -114,6 +118,9 @@ pub fn all() -> Vec<Resource> {
             .columns(table::ATTACHMENTS),
         Resource::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
             .short(&["hpa"]).with_status().columns(table::AUTOSCALERS),
+        v1(EXTENSIONS, "CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition")
+            .short(&["crd", "crds"]).cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
+            .columns(table::NAME_AND_CREATED),
         v1(RBAC, "Role", "roles", "role").columns(table::NAME_AND_CREATED),
         v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").columns(table::ROLE_BINDINGS),
         v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().columns(table::NAME_AND_CREATED),

@@ -8,6 +8,7 @@
 pub mod admission;
 mod api;
 pub mod catalog;
+pub mod crd;
 pub mod discovery;
 mod identity;
 pub mod kinds;

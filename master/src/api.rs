@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::admission::{Admission, Namespaces};
+use apiserver::crd::{self, Definitions};
 use apiserver::kinds;
 use apiserver::registry::Registry;
 use apiserver::storage::{Embedded, Limits};
@@ -32,7 +33,9 @@ pub async fn open(data_dir: &Path) -> anyhow::Result<Arc<Api>> {
         let made = write::ensure(&registry, "namespaces", namespace(name)).await;
         made.with_context(|| format!("cannot make the namespace {name}"))?;
     }
-    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    crd::start(&registry).await.with_context(in_store)?;
+    let admission: Vec<Arc<dyn Admission>> =
+        vec![Namespaces::new(registry.clone()), Definitions::new(registry.clone())];
     Ok(Api::writable(registry, admission, VERSION))
 }
 

@@ -25,6 +25,8 @@ pub struct Definition {
     pub is_mixed: bool,
     /// It has been changed since it was made.
     pub has_changed: bool,
+    /// Another number for every definition that was ever written under this name.
+    pub edition: u64,
 }
 
 /// One version of a kind.
@@ -105,8 +107,17 @@ impl Definition {
             stored,
             is_mixed,
             has_changed: generation.unwrap_or(1) > 1,
+            edition: edition(definition),
         })
     }
+}
+
+/// FNV-1a of the identity and the generation: the same in every process.
+fn edition(definition: &Json) -> u64 {
+    let at = |field: &str| definition.get("metadata").and_then(|metadata| metadata.get(field));
+    let text = format!("{:?} {:?}", at("uid"), at("generation"));
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 fn name(version: &Value) -> String {

@@ -19,6 +19,11 @@ pub trait Schema: Send + Sync {
     fn json(&self) -> Option<Arc<Value>> {
         None
     }
+
+    /// Another number whenever [`Schema::json`] is another: asked for with every list of the documents.
+    fn edition(&self) -> u64 {
+        0
+    }
 }
 
 /// Another version of a stored kind: both ways take `apiVersion` and `kind` along.
