@@ -14,8 +14,8 @@ use crate::admission::Admission;
 use crate::catalog::Catalog;
 use crate::list::Page;
 use crate::registry::Registry;
-use crate::request::{Include, ListOptions, Objects, Target};
-use crate::resource::Resource;
+use crate::request::{As, Include, ListOptions, Objects, Target};
+use crate::resource::{Part, Resource};
 use crate::status::Status;
 use crate::store::{Memory, Scope};
 use crate::write::Desk;
@@ -119,11 +119,14 @@ impl Api {
         accept: Accept,
     ) -> Result<Response, Status> {
         let resource = self.resource(objects).ok_or_else(Status::no_such_path)?;
-        if objects.subresource.is_some() || (!resource.namespaced && objects.namespace.is_some()) {
+        if !resource.namespaced && objects.namespace.is_some() {
             return Err(Status::no_such_path());
         }
         if method != Method::GET && method != Method::HEAD {
             return Err(self.refuse_write(method, &resource, objects));
+        }
+        if let (Some(part), Some(name)) = (&objects.subresource, &objects.name) {
+            return self.part(&resource, objects, name, part);
         }
         let options = ListOptions::parse(request.uri())?;
         match &objects.name {
@@ -160,14 +163,41 @@ impl Api {
         let found = self.store.get(resource.stored(), namespace, name);
         let object = found.ok_or_else(|| Status::not_found(&resource.qualified().to_string(), name))?;
         match accept.objects()? {
-            As::Json => Ok(json_response(JSON, object.json().clone())),
+            As::Json => Ok(json_response(JSON, resource.json(&object))),
+            As::Metadata => Ok(json_response(JSON, table::metadata_only(resource.tree(&object)).to_string())),
             As::Table => {
                 let metadata = json!({"resourceVersion": object.revision().to_string()});
-                let rows = std::iter::once(object.decode());
+                let rows = std::iter::once(resource.tree(&object));
                 let now = Timestamp::now();
                 let table = table::table(resource.columns.as_ref(), rows, metadata, include, true, now);
                 Ok(json_response(JSON, table.to_string()))
             }
+        }
+    }
+
+    /// A part of an object: its numbers, or the object itself.
+    fn part(
+        &self,
+        resource: &Resource,
+        objects: &Objects,
+        name: &str,
+        part: &str,
+    ) -> Result<Response, Status> {
+        let part = resource.subresource(part).ok_or_else(Status::no_such_path)?;
+        let namespace = objects.namespace.as_deref().unwrap_or_default();
+        let found = || {
+            let found = self.store.get(resource.stored(), namespace, name);
+            found.ok_or_else(|| Status::not_found(&resource.qualified().to_string(), name))
+        };
+        match &part.part {
+            Part::Status | Part::Fields(_) => Ok(json_response(JSON, resource.json(&found()?))),
+            Part::Scale(replicas) => {
+                let scale = write::scale(&resource.tree(&found()?), replicas);
+                Ok(json_response(JSON, Value::Object(scale).to_string()))
+            }
+            Part::Binding | Part::Eviction => Err(Status::no_such_method()),
+            // Whoever answers it stands in front of this, or nobody does.
+            Part::Elsewhere => Err(Status::no_such_path()),
         }
     }
 
@@ -186,17 +216,23 @@ impl Api {
         let scope = objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
         let shape = accept.objects()?;
         if options.watch {
-            let body = watch::start(&self.store, resource, scope, options, shape == As::Table)?;
+            let body = watch::start(&self.store, resource, scope, options, shape)?;
             return Ok(([(header::CONTENT_TYPE, JSON)], body).into_response());
         }
         let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
         match shape {
-            As::Json => {
-                Ok(json_response(JSON, page.json(resource.api_version(), &resource.list_kind, &options)))
+            As::Json => Ok(json_response(JSON, page.json(resource, &options))),
+            As::Metadata => {
+                let items = page.objects.iter().map(|object| table::metadata_only(resource.tree(object)));
+                let list = json!({
+                    "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
+                    "metadata": page.metadata(&options), "items": items.collect::<Vec<_>>(),
+                });
+                Ok(json_response(JSON, list.to_string()))
             }
             As::Table => {
                 let metadata = page.metadata(&options);
-                let rows = page.objects.iter().map(|object| object.decode());
+                let rows = page.objects.iter().map(|object| resource.tree(object));
                 let table = table::table(
                     resource.columns.as_ref(),
                     rows,
@@ -267,13 +303,6 @@ fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {
     ([(header::CONTENT_TYPE, media_type)], body.into()).into_response()
 }
 
-/// How an object is to be shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum As {
-    Json,
-    Table,
-}
-
 /// What a client takes, best first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Accept {
@@ -301,6 +330,9 @@ impl Accept {
             match (value("as"), value("g"), value("v")) {
                 ("", ..) => accept.objects = accept.objects.or(Some(As::Json)),
                 ("Table", "meta.k8s.io", "v1") => accept.objects = accept.objects.or(Some(As::Table)),
+                ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
+                    accept.objects = accept.objects.or(Some(As::Metadata));
+                }
                 ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => {
                     let document = (DISCOVERY_V2, "apidiscovery.k8s.io/v2");
                     accept.discovery = accept.discovery.or(Some(document));

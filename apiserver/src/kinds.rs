@@ -6,6 +6,7 @@ use api::crd::CustomResourceDefinitions;
 use api::table;
 
 use crate::resource::{Replicas, Resource, Subresource};
+use crate::write;
 
 const CORE: &str = "";
 const ADMISSION: &str = "admissionregistration.k8s.io";
@@ -14,6 +15,7 @@ const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 const APPS: &str = "apps";
 const BATCH: &str = "batch";
+const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const EXTENSIONS: &str = "apiextensions.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
@@ -57,11 +59,16 @@ pub fn all() -> Vec<Resource> {
     vec![
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
             .fields(&["status.phase"])
-            .columns(table::NAMESPACES),
+            .columns(table::NAMESPACES)
+            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) }),
         v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
             .fields(&["spec.unschedulable"]).columns(table::NODES),
         v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
-            .fields(POD_FIELDS).columns(table::PODS),
+            .fields(POD_FIELDS).columns(table::PODS)
+            .part(Subresource::binding()).part(Subresource::eviction())
+            .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
+            .part(Subresource::fields("resize", write::resources)),
+        v1(CORE, "Binding", "bindings", "binding").verbs(&["create"]),
         v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
         v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"])
@@ -97,6 +104,9 @@ pub fn all() -> Vec<Resource> {
         v1(BATCH, "Job", "jobs", "job").in_all().with_status().columns(table::JOBS),
         v1(BATCH, "CronJob", "cronjobs", "cronjob").short(&["cj"]).in_all().with_status()
             .columns(table::CRON_JOBS),
+        v1(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests", "certificatesigningrequest")
+            .short(&["csr"]).cluster().fields(&["spec.signerName"]).with_status()
+            .part(Subresource::fields("approval", write::approval)).columns(table::SIGNING_REQUESTS),
         v1(COORDINATION, "Lease", "leases", "lease").columns(table::LEASES),
         v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")

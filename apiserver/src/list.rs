@@ -6,6 +6,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::request::ListOptions;
+use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::{Memory, Object, Scope};
 
@@ -81,9 +82,11 @@ impl Page {
     }
 
     /// The list in JSON: the objects' own bytes, one after another.
-    pub fn json(&self, api_version: &str, list_kind: &str, options: &ListOptions) -> Vec<u8> {
+    pub fn json(&self, resource: &Resource, options: &ListOptions) -> Vec<u8> {
         let head = format!(
-            r#"{{"kind":"{list_kind}","apiVersion":"{api_version}","metadata":{},"items":["#,
+            r#"{{"kind":"{}","apiVersion":"{}","metadata":{},"items":["#,
+            resource.list_kind,
+            resource.api_version(),
             self.metadata(options)
         );
         let bytes: usize = self.objects.iter().map(|object| object.json().len() + 1).sum();
@@ -93,7 +96,7 @@ impl Page {
             if at > 0 {
                 json.push(b',');
             }
-            json.extend_from_slice(object.json());
+            json.extend_from_slice(&resource.json(object));
         }
         json.extend_from_slice(b"]}");
         json

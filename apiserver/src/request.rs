@@ -129,6 +129,17 @@ pub struct ListOptions {
     pub include: Include,
 }
 
+/// How objects are to be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum As {
+    /// Whole.
+    Json,
+    /// As rows of a `Table`.
+    Table,
+    /// Without anything but their metadata.
+    Metadata,
+}
+
 /// What of the object goes into a table's row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {

@@ -12,10 +12,12 @@ use std::sync::Arc;
 
 use api::shape::Shape;
 use api::strategy::{self, Strategy};
+use bytes::Bytes;
 use serde_json::{Map, Value};
 
 pub use self::part::{Part, Pick, Replicas, Subresource};
 pub use self::schema::{Logic, Schema, View};
+use crate::store::Object;
 use crate::table::Columns;
 
 /// A name that is part of the program, or that somebody gave while it ran.
@@ -192,6 +194,23 @@ impl Resource {
         match &self.schema {
             Some(schema) => schema.prune(object),
             None => api::schema::prune(object, &self.api_version, &self.kind),
+        }
+    }
+
+    /// A stored object in this version, as it is sent.
+    pub fn json(&self, object: &Object) -> Bytes {
+        match &self.view {
+            None => object.json().clone(),
+            Some(view) => serde_json::to_vec(&view.shown(object.decode())).unwrap_or_default().into(),
+        }
+    }
+
+    /// A stored object in this version, as a tree.
+    pub fn tree(&self, object: &Object) -> Map<String, Value> {
+        let stored = object.decode();
+        match &self.view {
+            None => stored,
+            Some(view) => view.shown(stored),
         }
     }
 

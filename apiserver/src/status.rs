@@ -75,12 +75,17 @@ impl Status {
 
     /// The object makes no sense.
     pub fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
+        Self::invalid_kind(&resource.group, &resource.kind, name, causes)
+    }
+
+    /// What was sent makes no sense, whatever it was sent to.
+    pub fn invalid_kind(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let said: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
         let said = if said.len() == 1 { said.concat() } else { format!("[{}]", said.join(", ")) };
-        let mut details = json!({"name": name, "kind": resource.kind});
-        if !resource.group.is_empty() {
-            details["group"] = resource.group.as_ref().into();
+        let mut details = json!({"name": name, "kind": kind});
+        if !group.is_empty() {
+            details["group"] = group.into();
         }
         details["causes"] = causes
             .iter()
@@ -88,14 +93,19 @@ impl Status {
                 json!({"reason": cause.reason.as_str(), "message": cause.message, "field": cause.field})
             })
             .collect();
-        let group = if resource.group.is_empty() { String::new() } else { format!(".{}", resource.group) };
-        let message = format!("{}{group} \"{name}\" is invalid: {said}", resource.kind);
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+        let message = format!("{kind}{group} \"{name}\" is invalid: {said}");
         Self { details: Some(details), ..Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message) }
     }
 
     /// The resource is there, the verb is not.
     pub fn method_not_allowed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// The resource is there, and nothing that could be done with it that way.
+    pub fn no_such_method() -> Self {
+        Self::method_not_allowed("the server does not allow this method on the requested resource")
     }
 
     /// The request makes no sense.

@@ -103,16 +103,21 @@ pub fn table(
     })
 }
 
-fn row(columns: &dyn Columns, mut object: Map<String, Value>, include: Include, now: Timestamp) -> Value {
+/// What is left of an object when only its metadata is asked for.
+pub fn metadata_only(mut object: Map<String, Value>) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object.remove("metadata").unwrap_or_default(),
+    })
+}
+
+fn row(columns: &dyn Columns, object: Map<String, Value>, include: Include, now: Timestamp) -> Value {
     let cells = columns.cells(&object, now);
     let object = match include {
         Include::None => return json!({"cells": cells}),
         Include::Object => Value::Object(object),
-        Include::Metadata => json!({
-            "kind": "PartialObjectMetadata",
-            "apiVersion": "meta.k8s.io/v1",
-            "metadata": object.remove("metadata").unwrap_or_default(),
-        }),
+        Include::Metadata => metadata_only(object),
     };
     json!({"cells": cells, "object": object})
 }

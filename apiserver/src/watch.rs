@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use crate::list::{Page, refuse_future};
-use crate::request::ListOptions;
+use crate::request::{As, ListOptions};
 use crate::resource::Resource;
 use crate::status::Status;
 use crate::store::{Change, ChangeKind, Memory, Object, Scope, TooOld, Watcher};
@@ -27,7 +27,7 @@ const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 struct Watch {
     resource: Arc<Resource>,
     options: ListOptions,
-    as_table: bool,
+    shape: As,
     /// Column heads go out once, with the first event.
     heads_sent: bool,
     initial: VecDeque<Object>,
@@ -47,7 +47,7 @@ pub fn start(
     resource: &Arc<Resource>,
     scope: Scope,
     options: ListOptions,
-    as_table: bool,
+    shape: As,
 ) -> Result<Body, Status> {
     let name = resource.stored();
     let asked = options.revision.unwrap_or_default();
@@ -70,7 +70,7 @@ pub fn start(
     let spread = Duration::from_secs(after.wrapping_mul(7919) % DEFAULT_TIMEOUT.as_secs());
     let watch = Watch {
         resource: resource.clone(),
-        as_table,
+        shape,
         heads_sent: false,
         initial,
         initial_end: options.initial_events.then_some(after),
@@ -149,11 +149,16 @@ impl Watch {
     }
 
     fn line(&mut self, out: &mut Vec<u8>, kind: &str, object: &Object) {
-        if !self.as_table {
-            return line(out, kind, object.json());
+        match self.shape {
+            As::Json => return line(out, kind, &self.resource.json(object)),
+            As::Metadata => {
+                let metadata = table::metadata_only(self.resource.tree(object));
+                return line(out, kind, metadata.to_string().as_bytes());
+            }
+            As::Table => {}
         }
         let metadata = json!({"resourceVersion": object.revision().to_string()});
-        let rows = std::iter::once(object.decode());
+        let rows = std::iter::once(self.resource.tree(object));
         let table = table::table(
             self.resource.columns.as_ref(),
             rows,
@@ -171,12 +176,16 @@ impl Watch {
         if ends_initial {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object: Value = if self.as_table {
-            json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata,
-                   "columnDefinitions": null, "rows": []})
-        } else {
-            json!({"kind": self.resource.kind, "apiVersion": self.resource.api_version(), "metadata": metadata})
+        let (kind, api_version) = match self.shape {
+            As::Json => (self.resource.kind.as_ref(), self.resource.api_version()),
+            As::Table => ("Table", "meta.k8s.io/v1"),
+            As::Metadata => ("PartialObjectMetadata", "meta.k8s.io/v1"),
         };
+        let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+        if self.shape == As::Table {
+            object["columnDefinitions"] = Value::Null;
+            object["rows"] = json!([]);
+        }
         line(out, "BOOKMARK", object.to_string().as_bytes());
     }
 }

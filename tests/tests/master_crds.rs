@@ -132,7 +132,7 @@ async fn a_kind_of_ones_own_is_used_like_any_other() {
     let bench = Bench::with_cron_tabs().await;
     assert!(bench.ok(&["api-resources", "--api-group=stable.example.com"]).await.contains("ct"));
     let explained = bench.ok(&["explain", "ct.spec"]).await;
-    assert!(explained.contains("cronSpec") && explained.contains("When it runs."), "{explained}");
+    assert!(explained.contains("cronSpec") && explained.contains("When it runs"), "{explained}");
     let mine = bench.file("mine.yaml", MINE);
     bench.ok(&["create", "-f", &mine]).await;
 

@@ -1,5 +1,7 @@
 //! One line of the table of all types: a field, how it is encoded, and how it is merged.
 
+use serde_json::Value;
+
 use super::types::Kind;
 
 /// A field of a type.
@@ -17,7 +19,7 @@ pub struct Field {
     /// True when nothing and zero (an empty text, `false`) are two things.
     pub pointer: bool,
     /// What it is when it is left out, for text that is a key of its list: server-side apply tells objects apart by it.
-    pub default: Option<&'static str>,
+    pub default: Option<Value>,
     /// What a strategic merge patch does to it.
     pub patch: Patch,
     /// What server-side apply owns of it.
@@ -51,7 +53,7 @@ pub enum Apply {
     /// Each value of the list.
     Set,
     /// Each object of the list, told apart by these fields.
-    MapBy(Box<[&'static str]>),
+    MapBy(Box<[String]>),
 }
 
 impl Field {
@@ -83,8 +85,10 @@ impl Field {
                 None if word == "set" => field.apply = Apply::Set,
                 None if word == "merge" => field.patch = Patch::MergeValues,
                 None if word == "retainKeys" => field.patch = Patch::RetainKeys,
-                Some(("default", value)) => field.default = Some(value),
-                Some(("map", keys)) => field.apply = Apply::MapBy(keys.split(',').collect()),
+                Some(("default", value)) => field.default = Some(value.into()),
+                Some(("map", keys)) => {
+                    field.apply = Apply::MapBy(keys.split(',').map(str::to_owned).collect())
+                }
                 Some(("merge", key)) => field.patch = Patch::MergeBy(key),
                 Some(("mergeRetainKeys", key)) => field.patch = Patch::MergeRetainKeysBy(key),
                 _ => {}

@@ -302,3 +302,24 @@ async fn nothing_can_be_written_and_every_answer_says_why() {
         assert_eq!(status["code"], code);
     }
 }
+
+#[tokio::test]
+async fn metadata_alone_where_no_more_is_asked_for() {
+    let (_, router) = world();
+    let accept = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+                  application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+    let (_, list) = read(send(&router, "GET", "/api/v1/namespaces/a/pods", accept).await).await;
+    assert_eq!((&list["kind"], names(&list)), (&"PartialObjectMetadataList".into(), vec!["x", "y"]));
+    let item = &list["items"][0];
+    assert_eq!((&item["kind"], item.get("status")), (&"PartialObjectMetadata".into(), None));
+    assert_eq!(item["metadata"]["labels"]["app"], "web");
+    let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let (_, one) = read(send(&router, "GET", "/api/v1/namespaces/a/pods/x", accept).await).await;
+    assert_eq!((&one["kind"], &one["metadata"]["name"]), (&"PartialObjectMetadata".into(), &"x".into()));
+    let path = "/api/v1/pods?watch=true&resourceVersion=102&timeoutSeconds=1";
+    let seen = events(&router, path, accept).await;
+    assert_eq!(
+        (told(&seen), &seen[0]["object"]["kind"]),
+        (vec!["ADDED z".to_owned()], &"PartialObjectMetadata".into())
+    );
+}

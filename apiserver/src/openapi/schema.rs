@@ -128,8 +128,8 @@ impl Schemas {
         if !said.is_empty() {
             schema.insert("description".to_owned(), said.into());
         }
-        if let Some(default) = field.default {
-            schema.insert("default".to_owned(), default.into());
+        if let Some(default) = &field.default {
+            schema.insert("default".to_owned(), default.clone());
         }
         merging(field, &mut schema);
         schema.into()

@@ -33,8 +33,7 @@ pub enum Part {
     Binding,
     /// A deletion that respects disruption budgets: an `Eviction`.
     Eviction,
-    /// The finalizers in a namespace's spec.
-    Finalize,
+
     /// Something else, answered by a route in front of the API.
     Elsewhere,
 }
@@ -65,6 +64,17 @@ impl Subresource {
     pub fn scale(replicas: Replicas) -> Self {
         let kind = Some(("autoscaling", "v1", "Scale"));
         Self { name: "scale", kind, verbs: &["get", "patch", "update"], part: Part::Scale(replicas) }
+    }
+
+    /// The node of a pod.
+    pub fn binding() -> Self {
+        Self { name: "binding", kind: Some(("", "v1", "Binding")), verbs: &["create"], part: Part::Binding }
+    }
+
+    /// A deletion that disruption budgets allow.
+    pub fn eviction() -> Self {
+        let kind = Some(("policy", "v1", "Eviction"));
+        Self { name: "eviction", kind, verbs: &["create"], part: Part::Eviction }
     }
 
     /// Something that a route in front of the API answers.

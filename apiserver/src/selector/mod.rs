@@ -1,8 +1,10 @@
 //! Which objects are meant: label selectors and field selectors, as they stand in a query.
 
+mod object;
 #[cfg(test)]
 mod tests;
 
+pub use self::object::{matches as matches_selector, text};
 use crate::resource::Text;
 use crate::status::Status;
 use crate::store::Object;

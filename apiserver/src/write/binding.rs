@@ -44,7 +44,8 @@ impl Write<'_> {
             Ok(Sent { object: binding.bound(pod, &meta::rfc3339(self.now)), warnings: Vec::new() })
         });
         written.await?;
-        let made = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        let made =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(response(StatusCode::CREATED, made.to_string(), &[]))
     }
 

@@ -50,6 +50,33 @@ pub(super) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> 
     }
 }
 
+/// An object of one of these versions of a kind that is built in, such as a `Scale`, without fields that it does not have.
+///
+/// # Errors
+/// 400 for anything else.
+pub(super) fn of_kind(
+    document: Value,
+    api_versions: &[&str],
+    kind: &str,
+) -> Result<Map<String, Value>, Status> {
+    let Value::Object(mut object) = document else {
+        return Err(Status::bad_request("the body is not an object"));
+    };
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let (version, given) = (text("apiVersion"), text("kind"));
+    if !given.is_empty() && given != kind {
+        return Err(Status::bad_request(format!("the body is a {given} where a {kind} is expected")));
+    }
+    if !version.is_empty() && !api_versions.contains(&version.as_str()) {
+        let expected = api_versions.join(" or ");
+        return Err(Status::bad_request(format!("the {kind} is of {version} where {expected} is expected")));
+    }
+    for api_version in api_versions.iter().take(1) {
+        api::schema::prune(&mut object, api_version, kind);
+    }
+    Ok(object)
+}
+
 /// The object that is written, checked to be of the resource's kind and without fields that the kind does not have.
 ///
 /// # Errors

@@ -49,7 +49,7 @@ impl Written {
     fn stored(write: &Write<'_>, object: Object, is_new: bool, warnings: Vec<String>) -> Self {
         let object = match &write.resource.view {
             None => Shown::Stored(object),
-            Some(view) => Shown::Told(view.shown(object.decode())),
+            Some(_) => Shown::Told(write.resource.tree(&object)),
         };
         Self { object, is_new, warnings }
     }
@@ -61,6 +61,14 @@ impl Written {
     /// Says these things before the rest.
     pub fn warn_first(&mut self, warnings: Vec<String>) {
         self.warnings.splice(0..0, warnings);
+    }
+
+    /// The object as a tree.
+    pub fn into_object(self) -> Json {
+        match self.object {
+            Shown::Stored(object) => object.decode(),
+            Shown::Told(object) => object,
+        }
     }
 
     /// What the client is answered.
@@ -209,11 +217,12 @@ impl Write<'_> {
     pub(super) fn writer(&self) -> Writer<'_> {
         Writer {
             manager: &self.manager,
-            part: match self.part {
-                Part::Status => Owned::Status,
-                Part::Main if self.resource.has_status() => Owned::Main,
-                Part::Main => Owned::Whole,
-                Part::Sub(name) => Owned::Other(name),
+            part: match (&self.part, self.objects.subresource.as_deref()) {
+                (Part::Status, _) => Owned::Status,
+                (Part::Main | Part::Sub(_), Some(name)) => Owned::Other(name),
+                (Part::Sub(name), None) => Owned::Other(name),
+                (Part::Main, None) if self.resource.has_status() => Owned::Main,
+                (Part::Main, None) => Owned::Whole,
             },
             api_version: self.resource.api_version(),
             shape: self.resource.shape(),

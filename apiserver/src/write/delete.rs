@@ -1,15 +1,18 @@
 //! Deletions: at once, after a grace, or after the last finalizer.
 
 use axum::response::Response;
-use http::StatusCode;
+use http::{StatusCode, Uri};
 use serde_json::{Map, Value, json};
 
+use super::options::Options;
 use super::{TRIES, Write, body, meta, response};
 use crate::admission::Operation;
+use crate::list::Page;
 use crate::registry;
+use crate::request::ListOptions;
 use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::Object;
+use crate::store::{Object, Scope};
 
 /// The finalizer that keeps an owner until its dependents are gone.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -20,12 +23,12 @@ const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 /// How a deletion is wanted: `DeleteOptions`.
 #[derive(Clone, Debug, Default)]
-struct Wanted {
+pub(super) struct Wanted {
     grace_seconds: Option<i64>,
     propagation: Option<String>,
-    uid: Option<String>,
+    pub uid: Option<String>,
     revision: Option<String>,
-    dry_run: bool,
+    pub dry_run: bool,
 }
 
 impl Write<'_> {
@@ -35,13 +38,41 @@ impl Write<'_> {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        let wanted = self.wanted(media_type, bytes)?;
+        let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
+        self.remove(name, &Wanted::read(&document, &self.options)?).await
+    }
+
+    /// Removes every object that the selectors in the query mean, one after another; answers what there was.
+    pub(super) async fn delete_all(
+        &self,
+        uri: &Uri,
+        media_type: &str,
+        bytes: &[u8],
+    ) -> Result<Response, Status> {
+        let options = ListOptions::parse(uri)?;
+        options.fields.check(&self.resource.kind, &self.resource.fields)?;
+        let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
+        let wanted = Wanted::read(&document, &self.options)?;
+        let scope = self.objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
+        let page = Page::read(self.desk.registry.cache(), self.resource.stored(), &scope, &options)?;
+        for object in &page.objects {
+            match self.remove(object.name(), &wanted).await {
+                // Somebody else was quicker.
+                Err(status) if status.code == StatusCode::NOT_FOUND.as_u16() => {}
+                removed => drop(removed?),
+            }
+        }
+        Ok(response(StatusCode::OK, page.json(self.resource, &options), &[]))
+    }
+
+    /// Removes an object, or begins to.
+    pub(super) async fn remove(&self, name: &str, wanted: &Wanted) -> Result<Response, Status> {
         for _ in 0..TRIES {
             let before = self.get(name)?;
             let old = before.decode();
-            self.check_preconditions(name, &old, &wanted)?;
-            self.admit(name, &old).await?;
-            match self.delete_once(&before, old, &wanted).await {
+            self.check_preconditions(name, &old, wanted)?;
+            self.admit(Operation::Delete, name, Map::new(), &old).await?;
+            match self.delete_once(&before, old, wanted).await {
                 Ok(response) => return Ok(response),
                 Err(registry::Error::Changed) => {}
                 Err(error) => return Err(self.failed(name, &error)),
@@ -50,9 +81,15 @@ impl Write<'_> {
         Err(Status::changed(self.resource, name))
     }
 
-    /// Asks admission whether the object may go.
-    async fn admit(&self, name: &str, old: &Map<String, Value>) -> Result<(), Status> {
-        let mut attempt = self.attempt(Operation::Delete, name, Map::new(), Some(old));
+    /// Asks admission about something that does not change the object itself.
+    pub(super) async fn admit(
+        &self,
+        operation: Operation,
+        name: &str,
+        sent: Map<String, Value>,
+        old: &Map<String, Value>,
+    ) -> Result<(), Status> {
+        let mut attempt = self.attempt(operation, name, sent, Some(old));
         for admission in self.desk.admission {
             admission.mutate(&mut attempt).await?;
         }
@@ -70,7 +107,7 @@ impl Write<'_> {
     ) -> Result<Response, registry::Error> {
         let grace = self.grace(&object, wanted);
         propagate(&mut object, wanted.propagation.as_deref());
-        let dry_run = self.options.dry_run || wanted.dry_run;
+        let dry_run = wanted.dry_run;
         if grace == 0 && is_free(self.resource, &object) {
             if !dry_run {
                 self.desk.registry.delete(self.resource, before).await?;
@@ -104,30 +141,6 @@ impl Write<'_> {
         response(StatusCode::OK, status.to_string(), &[])
     }
 
-    fn wanted(&self, media_type: &str, bytes: &[u8]) -> Result<Wanted, Status> {
-        let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
-        let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let grace = document.get("gracePeriodSeconds").and_then(Value::as_i64).or(self.options.grace_seconds);
-        if grace.is_some_and(|seconds| seconds < 0) {
-            return Err(Status::bad_request("gracePeriodSeconds must be greater than or equal to 0"));
-        }
-        let propagation = text("/propagationPolicy").or_else(|| self.options.propagation.clone());
-        if let Some(policy) = &propagation
-            && !["Background", "Foreground", "Orphan"].contains(&policy.as_str())
-        {
-            return Err(Status::bad_request(format!(
-                "propagationPolicy: \"{policy}\" is none of Background, Foreground, Orphan"
-            )));
-        }
-        Ok(Wanted {
-            grace_seconds: grace,
-            propagation,
-            uid: text("/preconditions/uid"),
-            revision: text("/preconditions/resourceVersion"),
-            dry_run: document.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
-        })
-    }
-
     fn check_preconditions(
         &self,
         name: &str,
@@ -158,6 +171,33 @@ impl Write<'_> {
         }
         let own = of("spec", "terminationGracePeriodSeconds").and_then(Value::as_i64);
         wanted.grace_seconds.or(own).unwrap_or(DEFAULT_GRACE_SECONDS)
+    }
+}
+
+impl Wanted {
+    /// Reads `DeleteOptions`, and what the query says where they say nothing.
+    pub fn read(document: &Value, options: &Options) -> Result<Self, Status> {
+        let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let grace = document.get("gracePeriodSeconds").and_then(Value::as_i64).or(options.grace_seconds);
+        if grace.is_some_and(|seconds| seconds < 0) {
+            return Err(Status::bad_request("gracePeriodSeconds must be greater than or equal to 0"));
+        }
+        let propagation = text("/propagationPolicy").or_else(|| options.propagation.clone());
+        if let Some(policy) = &propagation
+            && !["Background", "Foreground", "Orphan"].contains(&policy.as_str())
+        {
+            return Err(Status::bad_request(format!(
+                "propagationPolicy: \"{policy}\" is none of Background, Foreground, Orphan"
+            )));
+        }
+        Ok(Self {
+            grace_seconds: grace,
+            propagation,
+            uid: text("/preconditions/uid"),
+            revision: text("/preconditions/resourceVersion"),
+            dry_run: options.dry_run
+                || document.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
+        })
     }
 }
 

@@ -39,7 +39,8 @@ impl Write<'_> {
             self.take_from_budget(name, &pod, wanted.dry_run).await?;
         }
         self.remove(name, &wanted).await?;
-        let made = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
+        let made =
+            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(response(StatusCode::CREATED, made.to_string(), &[]))
     }
 
@@ -77,7 +78,8 @@ impl Write<'_> {
         let all = self.desk.registry.cache().list(BUDGETS, &scope).objects.into_iter();
         let mut of = all.filter_map(|object| {
             let budget = object.decode();
-            let is_its = at(&budget, "spec.selector").is_some_and(|selector| matches_selector(selector, labels));
+            let is_its =
+                at(&budget, "spec.selector").is_some_and(|selector| matches_selector(selector, labels));
             is_its.then_some((object, budget))
         });
         match (of.next(), of.next()) {

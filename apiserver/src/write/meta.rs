@@ -146,7 +146,11 @@ pub(super) fn updated(
     let mut object = match part {
         Part::Main => object,
         Part::Status => with(before.clone(), "status", object.remove("status")),
-        Part::Sub(_) => pick.map_or_else(|| before.clone(), |pick| pick(before, object)),
+        Part::Sub(_) => match pick {
+            Some(pick) => pick(before, object),
+            // The server itself has made it.
+            None => object,
+        },
     };
     if let Some(managed) = managed {
         metadata(&mut object).insert("managedFields".to_owned(), managed);

@@ -5,12 +5,16 @@
 //! admission check it; it is committed. A write that somebody else came before is decided anew, unless the client said
 //! on what revision it is to be made.
 
+mod binding;
 mod body;
 mod commit;
 mod delete;
+mod eviction;
 mod meta;
 mod options;
 mod patch;
+mod pick;
+mod scale;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +28,12 @@ use http::{HeaderValue, Method, Request, StatusCode, header};
 use jiff::Timestamp;
 
 use self::body::Sent;
+#[cfg(test)]
+use self::commit::tree;
 use self::commit::{By, Written};
 use self::options::Options;
+pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, resources};
+pub(crate) use self::scale::scale;
 use crate::admission::Admission;
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
@@ -38,6 +46,8 @@ use crate::store::Object;
 const TRIES: usize = 5;
 /// How often a name is made up anew because there is an object of that name; the stock server's.
 const NAMES: usize = 8;
+/// The name in the store of bindings, which are stored nowhere.
+const BINDINGS: &str = "bindings";
 /// The field manager of what a master makes by itself.
 const MASTER: &str = "master";
 
@@ -82,28 +92,44 @@ pub(crate) async fn answer(
         parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let manager = api::apply::manager_of(options.field_manager.as_deref(), agent);
     let user = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
-    let (part, pick) = part(resource, objects)?;
+    // A binding by itself is one of the pod it names.
+    let is_binding = resource.stored() == BINDINGS;
+    let rows = desk.registry.rows();
+    let pods = rows.find("", "v1", "pods").filter(|_| is_binding);
+    let resource = pods.map_or(resource, |pods| &**pods);
+    let aim = aim(resource, objects)?;
+    let (part, pick) = match (aim, objects.subresource.as_deref()) {
+        (Some(resource::Part::Status), _) => (Part::Status, None),
+        (Some(resource::Part::Fields(pick)), Some(name)) => (Part::Sub(name), Some(*pick)),
+        (Some(resource::Part::Binding | resource::Part::Eviction), Some(name)) => (Part::Sub(name), None),
+        _ if is_binding => (Part::Sub("binding"), None),
+        _ => (Part::Main, None),
+    };
     let write = Write { desk, resource, objects, part, pick, options, manager, user, now: Timestamp::now() };
     let media_type = body::media_type(&parts.headers);
-    match (&parts.method, &objects.name, &objects.subresource) {
-        (&Method::POST, None, None) => write.create(media_type, &bytes).await,
-        (&Method::PUT, Some(name), _) => write.update(name, media_type, &bytes).await,
-        (&Method::PATCH, Some(name), _) => write.patch(name, media_type, &bytes).await,
-        (&Method::DELETE, Some(name), None) => write.delete(name, media_type, &bytes).await,
-        _ => {
-            Err(Status::method_not_allowed("the server does not allow this method on the requested resource"))
+    let bytes = bytes.as_ref();
+    use resource::Part as To;
+    match (&parts.method, &objects.name, aim) {
+        (&Method::POST, Some(name), Some(To::Binding)) => write.bind(Some(name), media_type, bytes).await,
+        (&Method::POST, Some(name), Some(To::Eviction)) => write.evict(name, media_type, bytes).await,
+        (_, _, Some(To::Binding | To::Eviction | To::Elsewhere)) => Err(Status::no_such_method()),
+        (method @ (&Method::PUT | &Method::PATCH), Some(name), Some(To::Scale(replicas))) => {
+            write.scale(method, name, replicas, media_type, bytes).await
         }
+        (&Method::POST, None, None) if is_binding => write.bind(None, media_type, bytes).await,
+        (&Method::POST, None, None) => write.create(media_type, bytes).await,
+        (&Method::DELETE, None, None) => write.delete_all(&parts.uri, media_type, bytes).await,
+        (&Method::PUT, Some(name), _) => write.update(name, media_type, bytes).await,
+        (&Method::PATCH, Some(name), _) => write.patch(name, media_type, bytes).await,
+        (&Method::DELETE, Some(name), None) => write.delete(name, media_type, bytes).await,
+        _ => Err(Status::no_such_method()),
     }
 }
 
-/// Which part of the object a path names.
-fn part<'a>(resource: &Resource, objects: &'a Objects) -> Result<(Part<'a>, Option<Pick>), Status> {
-    let Some(name) = objects.subresource.as_deref() else { return Ok((Part::Main, None)) };
-    match resource.subresource(name).map(|part| &part.part) {
-        Some(resource::Part::Status) => Ok((Part::Status, None)),
-        Some(resource::Part::Fields(pick)) => Ok((Part::Sub(name), Some(*pick))),
-        _ => Err(Status::no_such_path()),
-    }
+/// Which part of the object a path names, if one.
+fn aim<'a>(resource: &'a Resource, objects: &Objects) -> Result<Option<&'a resource::Part>, Status> {
+    let Some(name) = objects.subresource.as_deref() else { return Ok(None) };
+    resource.subresource(name).map(|part| Some(&part.part)).ok_or_else(Status::no_such_path)
 }
 
 /// Creates an object of a resource that lies in no namespace, as a client would, unless there is one of that name.
@@ -196,8 +222,7 @@ impl Write<'_> {
 
     /// An object that is there, in the version that is written.
     fn shown(&self, object: &Object) -> Json {
-        let object = object.decode();
-        self.resource.view.as_ref().map_or_else(|| object.clone(), |view| view.shown(object.clone()))
+        self.resource.tree(object)
     }
 
     fn failed(&self, name: &str, error: &registry::Error) -> Status {

@@ -12,9 +12,9 @@ use super::{TRIES, Write, body, meta};
 use crate::status::Status;
 
 const APPLY: &str = "application/apply-patch+yaml";
-const JSON_PATCH: &str = "application/json-patch+json";
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
+pub(super) const JSON_PATCH: &str = "application/json-patch+json";
+pub(super) const MERGE: &str = "application/merge-patch+json";
+pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 impl Write<'_> {
     pub(super) async fn patch(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
@@ -75,7 +75,7 @@ impl Write<'_> {
         Err(Status::changed(self.resource, name))
     }
 
-    fn refused(&self, name: &str, error: &PatchError) -> Status {
+    pub(super) fn refused(&self, name: &str, error: &PatchError) -> Status {
         match error {
             PatchError::Malformed(what) => Status::bad_request(what),
             PatchError::TooLarge(what) => {
@@ -90,7 +90,7 @@ impl Write<'_> {
     }
 }
 
-fn unsupported(media_type: &str, is_known: bool) -> Status {
+pub(super) fn unsupported(media_type: &str, is_known: bool) -> Status {
     let strategic = if is_known { ", application/strategic-merge-patch+json" } else { "" };
     let message = format!(
         "the body of the request was in an unknown format - accepted media types include: \

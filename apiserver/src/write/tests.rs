@@ -1,6 +1,8 @@
 //! Writes as clients make them, over HTTP's types and the store in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod parts;
+
 use std::sync::Arc;
 
 use axum::Router;

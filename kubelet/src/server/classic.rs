@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::metrics::Running;
-use crate::status::resources::PODS;
+use crate::status::resources::{self, PODS};
 
 const JSON: [(http::HeaderName, &str); 1] = [(header::CONTENT_TYPE, "application/json")];
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -20,7 +20,8 @@ const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset
 pub async fn pods(State(context): State<Context>) -> Result<Response, Status> {
     let everything = ListOptions::default();
     let page = Page::read(context.board.store(), PODS, &Scope::All, &everything)?;
-    Ok((JSON, page.json("v1", "Pod", &everything)).into_response())
+    let row = resources::row_of(PODS).ok_or_else(Status::no_such_path)?;
+    Ok((JSON, page.json(row, &everything)).into_response())
 }
 
 /// `/runningpods`: no more than names and images of what runs.

@@ -74,13 +74,14 @@ pub fn all() -> Vec<Resource> {
     RESOURCES.clone()
 }
 
+/// The row of a resource.
+pub fn row_of(plural: &str) -> Option<&'static Resource> {
+    RESOURCES.iter().find(|resource| resource.plural == plural)
+}
+
 /// The fields of a resource that selectors may ask for.
 pub fn fields(plural: &str) -> Fields {
-    RESOURCES
-        .iter()
-        .find(|resource| resource.plural == plural)
-        .map(|of| of.fields.clone())
-        .unwrap_or_default()
+    row_of(plural).map(|row| row.fields.clone()).unwrap_or_default()
 }
 
 /// The annotation that says which source a pod came from.

@@ -107,7 +107,7 @@ fn facts_about_fields() {
         assert_eq!((field.patch, &field.apply), (patch, &apply), "{of}.{name}");
     }
     fn map(keys: &[&'static str]) -> Apply {
-        Apply::MapBy(keys.into())
+        Apply::MapBy(keys.iter().map(|key| (*key).to_owned()).collect())
     }
     let (usual, granular, atomic) = (Patch::Usual, Apply::Granular, Apply::Atomic);
     check("core.v1.PodSpec", "containers", Patch::MergeBy("name"), map(&["name"]));
@@ -127,7 +127,7 @@ fn facts_about_fields() {
     check("meta.v1.ObjectMeta", "labels", usual, granular);
     check("batch.v1.JobStatus", "conditions", Patch::MergeBy("type"), atomic);
     // Two ports of one number and no protocol are one port.
-    assert_eq!(all().field("core.v1.ContainerPort", "protocol").unwrap().default, Some("TCP"));
+    assert_eq!(all().field("core.v1.ContainerPort", "protocol").unwrap().default.clone(), Some("TCP".into()));
     assert_eq!(all().field("core.v1.ContainerPort", "name").unwrap().default, None);
 }
 
