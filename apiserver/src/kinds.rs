@@ -58,9 +58,8 @@ const EVENT_FIELDS: &[&str] = &[
 pub fn all() -> Vec<Resource> {
     vec![
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
-            .fields(&["status.phase"])
-            .columns(table::NAMESPACES)
-            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) }),
+            .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
+            .fields(&["status.phase"]).columns(table::NAMESPACES),
         v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
             .fields(&["spec.unschedulable"]).columns(table::NODES),
         v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
