@@ -1,3 +1,5 @@
+//! What follows of a definition: rows, a status, and an end in the right order.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;

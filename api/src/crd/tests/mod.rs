@@ -1,3 +1,5 @@
+//! What a definition means, for itself and for its objects.
+
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod definitions;
