@@ -1,6 +1,7 @@
 //! The Kubernetes nouns Coracle speaks: decoding, defaults, validation, patches, server-side apply.
 
 pub mod apply;
+pub mod crd;
 pub mod decode;
 pub mod defaults;
 pub mod expand;

@@ -39,6 +39,11 @@ impl<'a> Path<'a> {
         self.step(Step::Index(index))
     }
 
+    /// True for what is in the object, as opposed to the object itself.
+    pub fn is_inside(&self) -> bool {
+        self.step.is_some()
+    }
+
     fn step(&'a self, step: Step<'a>) -> Self {
         Path { parent: Some(self), step: Some(step) }
     }

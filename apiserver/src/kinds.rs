@@ -1,5 +1,8 @@
 //! The kinds of Kubernetes that a master serves, a row each.
 
+use std::sync::Arc;
+
+use api::crd::CustomResourceDefinitions;
 use api::table;
 
 use crate::resource::{Replicas, Resource, Subresource};
@@ -18,6 +21,7 @@ const APPS: &str = "apps";
 const BATCH: &str = "batch";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
+const EXTENSIONS: &str = "apiextensions.k8s.io";
 const DISCOVERY: &str = "discovery.k8s.io";
 const NET: &str = "networking.k8s.io";
 const NODE: &str = "node.k8s.io";
@@ -127,6 +131,9 @@ pub fn all() -> Vec<Resource> {
             .columns(table::ATTACHMENTS),
         Resource::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
             .short(&["hpa"]).with_status().columns(table::AUTOSCALERS),
+        v1(EXTENSIONS, "CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition")
+            .short(&["crd", "crds"]).cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
+            .columns(table::NAME_AND_CREATED),
         v1(RBAC, "Role", "roles", "role").columns(table::NAME_AND_CREATED),
         v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").columns(table::ROLE_BINDINGS),
         v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().columns(table::NAME_AND_CREATED),

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use apiserver::admission::{Admission, Namespaces};
 use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, Grants, Issuer, Signer};
+use apiserver::crd::{self, Definitions};
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
 use apiserver::{Api, Catalog, write};
@@ -50,11 +51,15 @@ pub async fn open(
         let made = write::ensure(&registry, "priorityclasses", class).await;
         made.context("cannot make the priority classes of the system")?;
     }
+    crd::start(&registry).await.context("cannot read the definitions of kinds")?;
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
-    let mut passes: Vec<Arc<dyn Admission>> =
-        vec![Namespaces::new(registry.clone()), Grants::new(auth.clone())];
+    let mut passes: Vec<Arc<dyn Admission>> = vec![
+        Namespaces::new(registry.clone()),
+        Definitions::new(registry.clone()),
+        Grants::new(auth.clone()),
+    ];
     passes.extend(admission::all(&registry, scheduling_gates));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);

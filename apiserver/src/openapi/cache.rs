@@ -88,7 +88,7 @@ pub(super) fn hash<'a>(rows: impl Iterator<Item = &'a Arc<Resource>>, version: &
         for part in &row.subresources {
             (part.name, part.kind, part.verbs).hash(&mut hasher);
         }
-        row.schema.as_ref().map(|schema| schema.json()).hash(&mut hasher);
+        row.schema.as_ref().map(|schema| schema.edition()).hash(&mut hasher);
     }
     format!("{:016X}", hasher.finish())
 }

@@ -1,5 +1,6 @@
 //! What a row brings along when its kind is not built in, or not stored as it is shown.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -18,6 +19,13 @@ pub trait Schema: Send + Sync {
     /// The JSON schema of an object, for the OpenAPI documents; `None` when nothing is told but that it is an object.
     fn json(&self) -> Option<Arc<Value>> {
         None
+    }
+
+    /// Another number whenever [`Schema::json`] is another: asked for with every list of the documents.
+    fn edition(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.json().hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -1,0 +1,56 @@
+//! Takes out of an object what its schema does not have.
+
+use serde_json::Value;
+
+use super::{Additional, Schema};
+use crate::path::Path;
+
+/// Fields that are named at most; an object that has more is wrong as a whole.
+const NAMED: usize = 100;
+
+impl Schema {
+    /// Takes out every field that the schema neither has nor lets pass, and returns their paths (`spec.imagee`).
+    pub fn prune(&self, value: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        prune(Some(self), value, &Path::ROOT, &mut unknown);
+        unknown
+    }
+}
+
+/// Without a schema nothing is known of a value: whatever fields its objects have, they go.
+fn prune(schema: Option<&Schema>, value: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => fields.retain(|name, value| {
+            let here = path.field(name);
+            let Some(schema) = schema else { return drop_field(&here, unknown) };
+            if schema.is_meta(name) {
+                return true;
+            }
+            match (schema.property(name), &schema.additional) {
+                (Some(property), _) => prune(Some(property), value, &here, unknown),
+                (None, Additional::Schema(values)) => prune(Some(values), value, &here, unknown),
+                (None, Additional::Any) if !schema.preserves => prune(None, value, &here, unknown),
+                (None, Additional::Any | Additional::None) if schema.preserves => {}
+                (None, Additional::Any | Additional::None) => return drop_field(&here, unknown),
+            }
+            true
+        }),
+        Value::Array(elements) => {
+            let items = schema.and_then(|schema| schema.items.as_deref());
+            if items.is_none() && schema.is_some_and(|schema| schema.preserves) {
+                return;
+            }
+            for (at, element) in elements.iter_mut().enumerate() {
+                prune(items, element, &path.index(at), unknown);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn drop_field(path: &Path<'_>, unknown: &mut Vec<String>) -> bool {
+    if unknown.len() < NAMED {
+        unknown.push(path.to_owned().to_string());
+    }
+    false
+}

@@ -1,0 +1,86 @@
+//! Who gets which names, and when a kind is there.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{crontabs, set};
+use crate::crd::{Names, Taken, is_established, settled, with_status};
+use crate::strategy::Json;
+
+fn plain() -> Json {
+    crontabs(json!({"type": "object"}))
+}
+
+fn settle(definition: &Json, others: &[Json], second: i64) -> Json {
+    let taken =
+        Taken::by(others.iter(), "stable.example.com", definition["metadata"]["name"].as_str().unwrap());
+    with_status(definition, settled(definition, &taken, Timestamp::from_second(second).unwrap()))
+}
+
+fn condition<'a>(definition: &'a Json, name: &str) -> Option<&'a Value> {
+    definition["status"]["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == name)
+}
+
+#[test]
+fn without_conflicts_all_names_are_accepted_and_the_kind_is_there() {
+    let definition = settle(&plain(), &[], 0);
+    assert!(is_established(&definition));
+    assert_eq!(condition(&definition, "NamesAccepted").unwrap()["reason"], "NoConflicts");
+    assert_eq!(
+        Names::read(definition["status"].get("acceptedNames")),
+        Names::read(definition["spec"].get("names"))
+    );
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    // Said again, nothing changes, not even the time.
+    assert_eq!(settle(&definition, std::slice::from_ref(&definition), 60), definition);
+}
+
+#[test]
+fn a_name_that_another_holds_is_not_given_again() {
+    let first = settle(&plain(), &[], 0);
+    let mut second = plain();
+    set(&mut second, "/metadata/name", json!("tabs.stable.example.com"));
+    set(
+        &mut second,
+        "/spec/names",
+        json!({"plural": "tabs", "singular": "tab", "kind": "CronTab", "listKind": "TabList", "shortNames": ["ct"]}),
+    );
+    let second = settle(&second, std::slice::from_ref(&first), 0);
+    assert!(!is_established(&second));
+    let said = condition(&second, "NamesAccepted").unwrap();
+    assert_eq!((&said["status"], &said["message"]), (&json!("False"), &json!("\"ct\" is already in use")));
+    assert_eq!(condition(&second, "Established").unwrap()["reason"], "NotAccepted");
+    assert_eq!(
+        second["status"]["acceptedNames"],
+        json!({"kind": "", "plural": "tabs", "singular": "tab", "listKind": "TabList"})
+    );
+
+    // Once the first is gone, the names are free.
+    let second = settle(&second, &[], 5);
+    assert!(is_established(&second));
+    assert_eq!(condition(&second, "NamesAccepted").unwrap()["lastTransitionTime"], "1970-01-01T00:00:05Z");
+}
+
+#[test]
+fn a_kind_that_is_there_stays_when_it_wants_a_name_of_another() {
+    let first = settle(&plain(), &[], 0);
+    let mut second = plain();
+    set(&mut second, "/metadata/name", json!("tabs.stable.example.com"));
+    set(
+        &mut second,
+        "/spec/names",
+        json!({"plural": "tabs", "singular": "tab", "kind": "Tab", "listKind": "TabList"}),
+    );
+    let mut second = settle(&second, std::slice::from_ref(&first), 0);
+    set(&mut second, "/spec/names/shortNames", json!(["ct"]));
+    let second = settle(&second, std::slice::from_ref(&first), 0);
+    assert!(is_established(&second));
+    assert_eq!(condition(&second, "NamesAccepted").unwrap()["status"], "False");
+}
+
+#[test]
+fn every_version_that_objects_were_stored_as_is_remembered() {
+    let mut definition = settle(&plain(), &[], 0);
+    set(&mut definition, "/spec/versions/0/name", json!("v2"));
+    assert_eq!(settle(&definition, &[], 0)["status"]["storedVersions"], json!(["v1", "v2"]));
+}

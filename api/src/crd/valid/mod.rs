@@ -1,0 +1,117 @@
+//! Whether a definition makes sense.
+
+mod defaults;
+mod keywords;
+mod lists;
+mod names;
+mod spec;
+mod structure;
+mod versions;
+
+use serde_json::{Map, Value};
+
+pub(super) use self::spec::definition;
+use super::schema::{MAX_DEPTH, Pattern};
+use crate::path::Path;
+use crate::strategy::{Cause, Json};
+
+/// What is said of one definition at most: more than anyone reads.
+const MAX_CAUSES: usize = 100;
+
+/// What is wrong so far.
+#[derive(Default)]
+struct Causes(Vec<Cause>);
+
+impl Causes {
+    fn add(&mut self, cause: Cause) {
+        if self.0.len() < MAX_CAUSES {
+            self.0.push(cause);
+        }
+    }
+
+    fn required(&mut self, path: &Path<'_>, why: &str) {
+        self.add(Cause::required(named(path), why));
+    }
+
+    fn forbidden(&mut self, path: &Path<'_>, why: &str) {
+        self.add(Cause::forbidden(named(path), why));
+    }
+
+    fn invalid(&mut self, path: &Path<'_>, value: &Value, why: &str) {
+        self.add(Cause::invalid(named(path), value, why));
+    }
+
+    fn not_supported(&mut self, path: &Path<'_>, value: &str, known: &[&str]) {
+        self.add(Cause::not_supported(named(path), value, known));
+    }
+}
+
+fn named(path: &Path<'_>) -> String {
+    path.to_owned().to_string()
+}
+
+fn text<'a>(value: Option<&'a Value>, field: &str) -> &'a str {
+    value.and_then(|value| value.get(field)?.as_str()).unwrap_or_default()
+}
+
+fn is_set(of: &Map<String, Value>, flag: &str) -> bool {
+    of.get(flag).is_some_and(|flag| *flag == true)
+}
+
+fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
+    value.and_then(|value| value.get(field)?.as_array()).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// What is allowed and not kept here: rules that nobody enforces yet.
+pub(super) fn warnings(definition: &Json) -> Vec<String> {
+    let spec = definition.get("spec");
+    let mut warnings = Vec::new();
+    for (at, version) in list(spec, "versions").iter().enumerate() {
+        let place = format!("spec.versions[{at}].schema.openAPIV3Schema");
+        let Some(schema) = version.pointer("/schema/openAPIV3Schema") else { continue };
+        let mut left = Left::default();
+        left.count(schema, 0);
+        if left.rules > 0 {
+            warnings.push(format!(
+                "{place}: {} x-kubernetes-validations are stored and not enforced by this server",
+                left.rules
+            ));
+        }
+        if left.patterns > 0 {
+            warnings.push(format!(
+                "{place}: {} patterns with Unicode classes are stored and not enforced by this server",
+                left.patterns
+            ));
+        }
+    }
+    if spec
+        .and_then(|spec| spec.pointer("/conversion/strategy"))
+        .is_some_and(|strategy| strategy == "Webhook")
+    {
+        warnings.push(
+            "spec.conversion: webhooks are not called by this server: only the storage version is served"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
+/// Rules that are left to nobody.
+#[derive(Default)]
+struct Left {
+    rules: usize,
+    patterns: usize,
+}
+
+impl Left {
+    fn count(&mut self, schema: &Value, depth: usize) {
+        let Some(of) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return };
+        self.rules += list(Some(schema), "x-kubernetes-validations").len();
+        let pattern = text(Some(schema), "pattern");
+        self.patterns += usize::from(Pattern::read(pattern).is_ok_and(|pattern| !pattern.is_tried()));
+        let parts = of.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
+        for part in parts.chain(of.get("items")).chain(of.get("additionalProperties")) {
+            self.count(part, depth + 1);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! One version of a definition: its schema, its parts with a path of their own, its columns.
+
+use serde_json::Value;
+
+use super::{Causes, defaults, keywords, list, names, structure, text};
+use crate::path::Path;
+
+/// How many fields selectors may ask for.
+const MAX_SELECTABLE: usize = 8;
+
+pub(super) fn version(version: &Value, path: &Path<'_>, causes: &mut Causes) {
+    names::label(text(Some(version), "name"), &path.field("name"), causes);
+    let warning = version.get("deprecationWarning").and_then(Value::as_str);
+    if let Some(warning) = warning {
+        let path = path.field("deprecationWarning");
+        if version.get("deprecated").is_none_or(|deprecated| *deprecated != true) {
+            causes.invalid(&path, &warning.into(), "can only be set for deprecated versions");
+        }
+        if warning.is_empty() || warning.len() > 256 {
+            causes.invalid(&path, &warning.into(), "must be between 1 and 256 characters");
+        }
+    }
+    let outer = path.field("schema");
+    let schema_path = outer.field("openAPIV3Schema");
+    match version.pointer("/schema/openAPIV3Schema") {
+        Some(schema @ Value::Object(_)) => {
+            let before = causes.0.len();
+            keywords::schema(schema, &schema_path, 0, causes);
+            structure::structural(schema, &schema_path, causes);
+            // A default cannot be tried against a schema that makes no sense.
+            if causes.0.len() == before {
+                defaults::defaults(schema, &schema_path, causes);
+            }
+        }
+        Some(_) | None => causes.required(&schema_path, "schemas are required"),
+    }
+    subresources(version.get("subresources"), &path.field("subresources"), causes);
+    columns(version, &path.field("additionalPrinterColumns"), causes);
+    let selectable = list(Some(version), "selectableFields");
+    let path = path.field("selectableFields");
+    if selectable.len() > MAX_SELECTABLE {
+        causes.invalid(&path, &selectable.len().into(), &format!("may not be more than {MAX_SELECTABLE}"));
+    }
+    for (at, field) in selectable.iter().enumerate() {
+        json_path(text(Some(field), "jsonPath"), &path.index(at).field("jsonPath"), &[], causes);
+    }
+}
+
+fn subresources(subresources: Option<&Value>, path: &Path<'_>, causes: &mut Causes) {
+    let Some(scale) = subresources.and_then(|parts| parts.get("scale")).filter(|scale| !scale.is_null())
+    else {
+        return;
+    };
+    let path = path.field("scale");
+    json_path(text(Some(scale), "specReplicasPath"), &path.field("specReplicasPath"), &[".spec."], causes);
+    json_path(
+        text(Some(scale), "statusReplicasPath"),
+        &path.field("statusReplicasPath"),
+        &[".status."],
+        causes,
+    );
+    let selector = text(Some(scale), "labelSelectorPath");
+    if !selector.is_empty() {
+        json_path(selector, &path.field("labelSelectorPath"), &[".spec.", ".status."], causes);
+    }
+}
+
+/// A path of fields alone: `.spec.replicas`, below one of `rooms` where there are any.
+fn json_path(json_path: &str, path: &Path<'_>, rooms: &[&str], causes: &mut Causes) {
+    if json_path.is_empty() {
+        return causes.required(path, "");
+    }
+    let fields = json_path.strip_prefix('.').unwrap_or_default();
+    let is_field = |field: &str| {
+        !field.is_empty()
+            && field.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    };
+    if !fields.split('.').all(is_field) {
+        let why = "must be a simple json path starting with .";
+        causes.invalid(path, &json_path.into(), why);
+    } else if !rooms.is_empty() && !rooms.iter().any(|room| json_path.starts_with(room)) {
+        let rooms: Vec<&str> = rooms.iter().map(|room| room.trim_end_matches('.')).collect();
+        let why = format!("should be a json path under {}", rooms.join(" or "));
+        causes.invalid(path, &json_path.into(), &why);
+    }
+}
+
+fn columns(version: &Value, path: &Path<'_>, causes: &mut Causes) {
+    const KINDS: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+    for (at, column) in list(Some(version), "additionalPrinterColumns").iter().enumerate() {
+        let path = path.index(at);
+        let of = |field| text(Some(column), field);
+        if of("name").is_empty() {
+            causes.required(&path.field("name"), "");
+        }
+        match of("type") {
+            "" => causes.required(&path.field("type"), "must be one of boolean,date,integer,number,string"),
+            kind if !KINDS.contains(&kind) => causes.not_supported(&path.field("type"), kind, &KINDS),
+            _ => {}
+        }
+        let format = of("format");
+        if !format.is_empty() && !FORMATS.contains(&format) {
+            causes.not_supported(&path.field("format"), format, &FORMATS);
+        }
+        let json_path = of("jsonPath");
+        if json_path.is_empty() {
+            causes.required(&path.field("jsonPath"), "");
+        } else if !json_path.starts_with('.') {
+            causes.invalid(
+                &path.field("jsonPath"),
+                &json_path.into(),
+                "must be a simple json path starting with .",
+            );
+        }
+    }
+}
