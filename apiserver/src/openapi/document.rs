@@ -84,7 +84,11 @@ fn references(row: &Resource, schemas: &mut Schemas, dialect: Dialect) -> Refere
     References {
         objects: Objects { one: Some(one), kind: group_version_kind(api_version, &row.kind) },
         list,
-        delete_options: schemas.refer("meta.v1.DeleteOptions"),
+        // Questions are asked and nothing else: nobody would refer to it.
+        delete_options: match row.resource.verbs.contains(&"delete") {
+            true => schemas.refer("meta.v1.DeleteOptions"),
+            false => Value::Null,
+        },
         status: schemas.refer("meta.v1.Status"),
         built_in: row.schema.is_none(),
     }

@@ -173,9 +173,5 @@ impl Flags {
     }
 }
 
-fn anything(_: &str) -> Result<(), Wanted> {
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests;
