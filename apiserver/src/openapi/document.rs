@@ -85,7 +85,7 @@ fn references(row: &Resource, schemas: &mut Schemas, dialect: Dialect) -> Refere
         objects: Objects { one: Some(one), kind: group_version_kind(api_version, &row.kind) },
         list,
         // Questions are asked and nothing else: nobody would refer to it.
-        delete_options: match row.resource.verbs.contains(&"delete") {
+        delete_options: match row.verbs.contains(&"delete") {
             true => schemas.refer("meta.v1.DeleteOptions"),
             false => Value::Null,
         },
