@@ -107,6 +107,9 @@ impl Write<'_> {
     ) -> Result<Response, registry::Error> {
         let grace = self.grace(&object, wanted);
         propagate(&mut object, wanted.propagation.as_deref());
+        if let Some(shorter) = wanted.grace_seconds {
+            meta::hurry(&mut object, shorter);
+        }
         let dry_run = wanted.dry_run;
         if grace == 0 && is_free(self.resource, &object) {
             if !dry_run {
@@ -121,10 +124,12 @@ impl Write<'_> {
         let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
         let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
         if dry_run {
-            return Ok(response(code, serde_json::to_vec(&object).unwrap_or_default(), &[]));
+            let shown =
+                self.resource.view.as_ref().map_or_else(|| object.clone(), |view| view.shown(object.clone()));
+            return Ok(response(code, serde_json::to_vec(&shown).unwrap_or_default(), &[]));
         }
         let object = self.desk.registry.replace(self.resource, before, &object).await?;
-        Ok(response(code, object.json().clone(), &[]))
+        Ok(response(code, self.resource.json(&object), &[]))
     }
 
     /// What clients are told of an object that is gone.

@@ -221,10 +221,28 @@ fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -
 pub(super) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
     let metadata = metadata(object);
     if !metadata.contains_key("deletionTimestamp") {
-        let ends = now.checked_add(jiff::SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
-        metadata.insert("deletionTimestamp".to_owned(), rfc3339(ends).into());
-        metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
+        end(metadata, now, grace_seconds);
     }
+}
+
+/// Shortens the grace of an object that is being deleted; a longer one changes nothing.
+pub(super) fn hurry(object: &mut Map<String, Value>, grace_seconds: i64) {
+    let metadata = metadata(object);
+    let grace = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let ends = metadata.get("deletionTimestamp").and_then(Value::as_str).and_then(|ends| ends.parse().ok());
+    if let (Some(grace), Some(ends)) = (grace, ends)
+        && grace_seconds < grace
+    {
+        let began = Timestamp::checked_sub(ends, jiff::SignedDuration::from_secs(grace)).unwrap_or(ends);
+        end(metadata, began, grace_seconds);
+    }
+}
+
+/// Notes when an object is to be gone whose deletion began then.
+fn end(metadata: &mut Map<String, Value>, began: Timestamp, grace_seconds: i64) {
+    let ends = began.checked_add(jiff::SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
+    metadata.insert("deletionTimestamp".to_owned(), rfc3339(ends).into());
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
 }
 
 /// The names of what has to be done before the object goes.

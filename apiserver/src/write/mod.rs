@@ -21,7 +21,6 @@ mod tests;
 use std::sync::Arc;
 
 use api::strategy::{Cause, Json, Part};
-use api::validate::is_dns_subdomain;
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, Request, StatusCode, header};
@@ -48,6 +47,8 @@ const TRIES: usize = 5;
 const NAMES: usize = 8;
 /// The name in the store of bindings, which are stored nowhere.
 const BINDINGS: &str = "bindings";
+/// Bytes of the longest name: a DNS subdomain's, which hardly any kind goes beyond and no key of a store needs to.
+const NAME_MAX: usize = 253;
 /// The field manager of what a master makes by itself.
 const MASTER: &str = "master";
 
@@ -234,18 +235,16 @@ impl Write<'_> {
     }
 }
 
-/// Refuses a name that no object may have: it has to keep its place in paths and keys.
+/// Refuses a name that no object may have, whatever its kind: it has to keep its place in paths and keys.
 fn check_name(resource: &Resource, name: &str) -> Result<(), Status> {
-    // Names of roles and their bindings may hold almost anything: `system:node`.
-    let is_free = resource.group == "rbac.authorization.k8s.io";
-    let is_path = name.is_empty() || name == "." || name == ".." || name.contains(['/', '%']);
-    if !is_path && (is_free || is_dns_subdomain(name)) {
-        return Ok(());
-    }
-    let why = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must \
-               start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is \
-               '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-    Err(Status::invalid(resource, name, &[Cause::invalid("metadata.name", format!("\"{name}\""), why)]))
+    let wrong = |why: &str| Cause::invalid("metadata.name", format!("\"{name}\""), why);
+    let cause = match name {
+        "." | ".." => wrong(&format!("may not be '{name}'")),
+        _ if name.contains(['/', '%']) => wrong("may not contain '/' or '%'"),
+        _ if name.len() > NAME_MAX => wrong(&format!("must be no more than {NAME_MAX} bytes")),
+        _ => return Ok(()),
+    };
+    Err(Status::invalid(resource, name, &[cause]))
 }
 
 fn response(code: StatusCode, body: impl Into<Body>, warnings: &[String]) -> Response {

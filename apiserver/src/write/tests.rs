@@ -104,6 +104,10 @@ async fn what_is_created_is_there() {
         "AlreadyExists",
         "configmaps \"a\" already exists",
     );
+    for (name, why) in [("..", "may not be '..'"), ("a/b", "may not contain '/'"), (&*"a".repeat(254), "253")]
+    {
+        refused(server.json("POST", MAPS, map(name)).await, 422, "Invalid", why);
+    }
     let mut named = map("");
     named["metadata"] = json!({"generateName": "b-"});
     let (_, made) = server.json("POST", MAPS, named).await;
@@ -290,6 +294,14 @@ async fn deletions_wait_for_finalizers_and_grace() {
     server.json("POST", PODS, pod).await;
     let (_, ending, _) = server.ask("DELETE", &format!("{PODS}/p"), JSON, "").await;
     assert_eq!(ending["metadata"]["deletionGracePeriodSeconds"], 7);
+    let ends =
+        |pod: &Value| pod["metadata"]["deletionTimestamp"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let asked = |seconds: u32| format!("{PODS}/p?gracePeriodSeconds={seconds}");
+    let (_, longer, _) = server.ask("DELETE", &asked(60), JSON, "").await;
+    assert_eq!(longer["metadata"], ending["metadata"], "a grace is never made longer");
+    let (_, shorter, _) = server.ask("DELETE", &asked(5), JSON, "").await;
+    assert_eq!(shorter["metadata"]["deletionGracePeriodSeconds"], 5);
+    assert_eq!(ends(&ending).duration_since(ends(&shorter)).as_secs(), 2);
     server.ask("DELETE", &format!("{PODS}/p?gracePeriodSeconds=0"), JSON, "").await;
     assert_eq!(server.get(&format!("{PODS}/p")).await.0, 404);
 }
