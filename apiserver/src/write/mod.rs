@@ -207,7 +207,10 @@ impl Write<'_> {
     }
 
     fn read(&self, media_type: &str, bytes: &[u8]) -> Result<Sent, Status> {
-        body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)
+        let document = body::read(media_type, bytes)?;
+        let mut sent = body::object(document, self.resource, self.options.validation)?;
+        body::check_types(&mut sent, self.resource)?;
+        Ok(sent)
     }
 
     fn find(&self, name: &str) -> Option<Object> {
