@@ -129,6 +129,14 @@ impl Api {
             return self.part(&resource, objects, name, part);
         }
         let options = ListOptions::parse(request.uri())?;
+        let verb = match &objects.name {
+            _ if options.watch => "watch",
+            Some(_) => "get",
+            None => "list",
+        };
+        if !resource.verbs.contains(&verb) {
+            return Err(Status::no_such_method());
+        }
         match &objects.name {
             Some(name) if !options.watch => self.get(&resource, objects, name, accept, options.include),
             name => self.list(&resource, objects, name.as_deref(), accept, options),
@@ -143,6 +151,8 @@ impl Api {
         if resource.namespaced != objects.namespace.is_some() {
             return Err(Status::no_such_path());
         }
+        // Whoever could not read the answer would not know what has become of the write.
+        Accept::of(request.headers()).objects()?;
         let desk = Desk { registry, admission: &self.admission };
         write::answer(desk, &resource, &objects, request).await
     }
@@ -184,6 +194,9 @@ impl Api {
         part: &str,
     ) -> Result<Response, Status> {
         let part = resource.subresource(part).ok_or_else(Status::no_such_path)?;
+        if !part.verbs.contains(&"get") {
+            return Err(Status::no_such_method());
+        }
         let namespace = objects.namespace.as_deref().unwrap_or_default();
         let found = || {
             let found = self.store.get(resource.stored(), namespace, name);

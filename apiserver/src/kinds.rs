@@ -64,7 +64,7 @@ pub fn all() -> Vec<Resource> {
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
             .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
             .fields(&["status.phase"]).columns(table::NAMESPACES),
-        v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status()
+        v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status().made_with_status()
             .fields(&["spec.unschedulable"]).columns(table::NODES),
         v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
             .fields(POD_FIELDS).columns(table::PODS)
@@ -76,15 +76,15 @@ pub fn all() -> Vec<Resource> {
         v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())
             .columns(table::SERVICE_ACCOUNTS),
-        v1(CORE, "Service", "services", "service").short(&["svc"]).in_all().with_status()
+        v1(CORE, "Service", "services", "service").short(&["svc"]).made_by_update().in_all().with_status()
             .columns(table::SERVICES),
-        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).columns(table::ENDPOINTS),
-        v1(CORE, "Event", "events", "event").short(&["ev"]).fields(EVENT_FIELDS).columns(table::EVENTS),
+        v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).made_by_update().columns(table::ENDPOINTS),
+        v1(CORE, "Event", "events", "event").short(&["ev"]).made_by_update().fields(EVENT_FIELDS).columns(table::EVENTS),
         v1(CORE, "ReplicationController", "replicationcontrollers", "replicationcontroller")
             .short(&["rc"]).in_all().with_status().part(scale("spec.selector"))
             .columns(table::REPLICATION_CONTROLLERS),
         v1(CORE, "PodTemplate", "podtemplates", "podtemplate").columns(table::POD_TEMPLATES),
-        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"])
+        v1(CORE, "LimitRange", "limitranges", "limitrange").short(&["limits"]).made_by_update()
             .columns(table::NAME_AND_CREATED),
         v1(CORE, "ResourceQuota", "resourcequotas", "resourcequota").short(&["quota"]).with_status()
             .columns(table::RESOURCE_QUOTAS),
@@ -110,7 +110,7 @@ pub fn all() -> Vec<Resource> {
         v1(CERTIFICATES, "CertificateSigningRequest", "certificatesigningrequests", "certificatesigningrequest")
             .short(&["csr"]).cluster().fields(&["spec.signerName"]).with_status()
             .part(Subresource::fields("approval", write::approval)).columns(table::SIGNING_REQUESTS),
-        v1(COORDINATION, "Lease", "leases", "lease").columns(table::LEASES),
+        v1(COORDINATION, "Lease", "leases", "lease").made_by_update().columns(table::LEASES),
         v1(DISCOVERY, "EndpointSlice", "endpointslices", "endpointslice").columns(table::ENDPOINT_SLICES),
         v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", "poddisruptionbudget")
             .short(&["pdb"]).with_status().columns(table::DISRUPTION_BUDGETS),
@@ -134,10 +134,10 @@ pub fn all() -> Vec<Resource> {
         v1(EXTENSIONS, "CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition")
             .short(&["crd", "crds"]).cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
             .columns(table::NAME_AND_CREATED),
-        v1(RBAC, "Role", "roles", "role").columns(table::NAME_AND_CREATED),
-        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").columns(table::ROLE_BINDINGS),
-        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().columns(table::NAME_AND_CREATED),
-        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster()
+        v1(RBAC, "Role", "roles", "role").made_by_update().columns(table::NAME_AND_CREATED),
+        v1(RBAC, "RoleBinding", "rolebindings", "rolebinding").made_by_update().columns(table::ROLE_BINDINGS),
+        v1(RBAC, "ClusterRole", "clusterroles", "clusterrole").cluster().made_by_update().columns(table::NAME_AND_CREATED),
+        v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", "clusterrolebinding").cluster().made_by_update()
             .columns(table::ROLE_BINDINGS),
         v1(NET, "IPAddress", "ipaddresses", "ipaddress").short(&["ip"]).cluster().columns(table::IP_ADDRESSES),
         v1(NET, "ServiceCIDR", "servicecidrs", "servicecidr").cluster().with_status().columns(table::SERVICE_CIDRS),

@@ -52,6 +52,10 @@ pub struct Resource {
     pub categories: Vec<Text>,
     /// What may be done with it.
     pub verbs: &'static [&'static str],
+    /// A PUT makes the object when it is not there.
+    pub made_by_update: bool,
+    /// An object keeps the status it is made with; otherwise that is for its own path alone.
+    pub made_with_status: bool,
     /// Parts of its objects with a path of their own.
     pub subresources: Vec<Subresource>,
     /// What field selectors may ask for.
@@ -88,6 +92,8 @@ impl Resource {
             short_names: Vec::new(),
             categories: Vec::new(),
             verbs: ALL,
+            made_by_update: false,
+            made_with_status: false,
             subresources: Vec::new(),
             fields: Arc::new([]),
             columns: Arc::new(api::table::NAME_AND_AGE),
@@ -123,6 +129,16 @@ impl Resource {
     /// What may be done with it.
     pub fn verbs(self, verbs: &'static [&'static str]) -> Self {
         Self { verbs, ..self }
+    }
+
+    /// A PUT makes the object when it is not there.
+    pub fn made_by_update(self) -> Self {
+        Self { made_by_update: true, ..self }
+    }
+
+    /// An object keeps the status it is made with.
+    pub fn made_with_status(self) -> Self {
+        Self { made_with_status: true, ..self }
     }
 
     /// One more part with a path of its own.

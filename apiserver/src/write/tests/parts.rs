@@ -203,3 +203,74 @@ async fn a_collection_goes_as_its_selectors_say() {
     assert_eq!(names(&server.get(MAPS).await.1), ["c"]);
     assert_eq!(server.json("DELETE", "/api/v1/configmaps", json!({})).await.0, 404, "not of all namespaces");
 }
+
+#[tokio::test]
+async fn a_put_makes_what_it_may_make() {
+    let server = server().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = |name: &str, more: Value| {
+        let mut lease = json!({"metadata": {"name": name}, "spec": {"holderIdentity": "me"}});
+        lease["metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        lease
+    };
+    let path = format!("{leases}/a");
+    let (code, made) = server.json("PUT", &path, lease("a", json!({"resourceVersion": "7"}))).await;
+    assert_eq!(code, 201, "{made}");
+    let (code, again) = server
+        .json("PUT", &path, lease("a", json!({"resourceVersion": made["metadata"]["resourceVersion"]})))
+        .await;
+    assert_eq!((code, &again["metadata"]["uid"]), (200, &made["metadata"]["uid"]), "{again}");
+    refused(
+        server.json("PUT", &path, lease("b", json!({}))).await,
+        400,
+        "BadRequest",
+        "does not match the name on the URL",
+    );
+    let gone = server.json("PUT", &format!("{leases}/b"), lease("b", json!({"uid": "x"}))).await;
+    refused(gone, 409, "Conflict", "UID in precondition: x, UID in object meta: ");
+    let dry = server.json("PUT", &format!("{leases}/b?dryRun=All"), lease("b", json!({}))).await;
+    assert_eq!((dry.0, server.get(&format!("{leases}/b")).await.0), (201, 404));
+    let map = server.json("PUT", &format!("{MAPS}/a"), json!({"metadata": {"name": "a"}})).await;
+    refused(map, 404, "NotFound", "configmaps \"a\" not found");
+}
+
+#[tokio::test]
+async fn a_new_node_keeps_its_status_and_a_new_pod_does_not() {
+    let server = server().await;
+    let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "2000m"}}});
+    let (code, made) = server.json("POST", "/api/v1/nodes", node).await;
+    assert_eq!((code, &made["status"]["capacity"]["cpu"]), (201, &json!("2")), "{made}");
+    let bad = json!({"metadata": {"name": "m"}, "status": {"capacity": {"cpu": "-1"}}});
+    refused(server.json("POST", "/api/v1/nodes", bad).await, 422, "Invalid", "status.capacity");
+    let mut with_status = pod("p", json!({}));
+    with_status["status"] = json!({"phase": "Failed"});
+    let (_, made) = server.json("POST", PODS, with_status).await;
+    assert_ne!(made["status"]["phase"], "Failed", "{made}");
+}
+
+#[tokio::test]
+async fn verbs_that_a_row_does_not_list_are_not_allowed() {
+    let server = server().await;
+    assert_eq!(server.json("POST", PODS, pod("p", json!({}))).await.0, 201);
+    for (method, path) in [
+        ("GET", "/apis/authentication.k8s.io/v1/tokenreviews"),
+        ("GET", "/api/v1/namespaces/default/bindings?watch=true"),
+        ("PUT", "/api/v1/namespaces/default/bindings/a"),
+        ("DELETE", "/api/v1/namespaces/default/bindings"),
+        ("POST", "/api/v1/namespaces/default/pods/p"),
+        ("GET", "/api/v1/namespaces/default/pods/p/eviction"),
+        ("POST", "/api/v1/namespaces/default/pods/p/status"),
+        ("PATCH", "/api/v1/namespaces/default/finalize"),
+        ("GET", "/api/v1/namespaces/default/finalize"),
+        ("TRACE", "/api/v1/namespaces/default/pods"),
+    ] {
+        let answer = server.json(method, path, json!({})).await;
+        refused(answer, 405, "MethodNotAllowed", "the server does not allow this method");
+    }
+    refused(
+        server.json("POST", "/api/v1/namespaces/default/pods/p/nothing", json!({})).await,
+        404,
+        "NotFound",
+        "",
+    );
+}
