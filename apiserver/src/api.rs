@@ -19,7 +19,7 @@ use crate::resource::{Part, Resource};
 use crate::status::Status;
 use crate::store::{Memory, Scope};
 use crate::write::Desk;
-use crate::{discovery, openapi, table, watch, write};
+use crate::{compress, discovery, openapi, table, watch, write};
 
 const JSON: &str = "application/json";
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -222,7 +222,7 @@ impl Api {
         accept: Accept,
         mut options: ListOptions,
     ) -> Result<Response, Status> {
-        options.fields.check(&resource.kind, &resource.fields)?;
+        resource.select(&mut options.fields)?;
         if let Some(name) = name {
             options.fields.require_name(name);
         }
@@ -303,13 +303,15 @@ pub fn go_architecture() -> &'static str {
 }
 
 async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response {
+    let takes_gzip = compress::takes_gzip(request.headers());
     let answer = match &api.registry {
         Some(registry) if request.method() != Method::GET && request.method() != Method::HEAD => {
             api.write(registry, request).await
         }
         _ => api.answer(request.method(), &request),
     };
-    answer.unwrap_or_else(IntoResponse::into_response)
+    let answer = answer.unwrap_or_else(IntoResponse::into_response);
+    if takes_gzip { compress::large(answer).await } else { answer }
 }
 
 fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use api::strategy::Cause;
 use axum::extract::Query;
-use http::Uri;
+use http::header::HeaderName;
+use http::{HeaderMap, Uri};
 
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
@@ -244,6 +245,12 @@ impl ListOptions {
         // What comes in pieces comes from one revision, so that it always meant this one.
         Ok(resource_match == "Exact" || (resource_match.is_empty() && has_revision && self.limit.is_some()))
     }
+}
+
+/// What a header lists, of which there may be several.
+pub(crate) fn words(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {

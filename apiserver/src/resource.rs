@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 
 pub use self::part::{Part, Pick, Replicas, Subresource};
 pub use self::schema::{Logic, Schema, View};
+use crate::selector::FieldSelector;
+use crate::status::Status;
 use crate::store::Object;
 use crate::table::Columns;
 
@@ -210,6 +212,26 @@ impl Resource {
         match &self.schema {
             Some(schema) => schema.prune(object),
             None => api::schema::prune(object, &self.api_version, &self.kind),
+        }
+    }
+
+    /// Makes a selector ask for fields as they are stored.
+    ///
+    /// # Errors
+    /// 400 for a field that may not be asked for.
+    pub fn select(&self, selector: &mut FieldSelector) -> Result<(), Status> {
+        selector.check(&self.kind, &self.fields)?;
+        if let Some(view) = &self.view {
+            selector.rename(|path| view.stored_field(path));
+        }
+        Ok(())
+    }
+
+    /// What field selectors may ask for, as it is stored.
+    pub fn stored_fields(&self) -> Fields {
+        match &self.view {
+            None => self.fields.clone(),
+            Some(view) => self.fields.iter().map(|path| view.stored_field(path).into()).collect(),
         }
     }
 

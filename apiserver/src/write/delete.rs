@@ -49,8 +49,8 @@ impl Write<'_> {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        let options = ListOptions::parse(uri)?;
-        options.fields.check(&self.resource.kind, &self.resource.fields)?;
+        let mut options = ListOptions::parse(uri)?;
+        self.resource.select(&mut options.fields)?;
         let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
         let wanted = Wanted::read(&document, &self.options)?;
         let scope = self.objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
@@ -121,10 +121,14 @@ impl Write<'_> {
         let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
         let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
         if dry_run {
-            return Ok(response(code, serde_json::to_vec(&object).unwrap_or_default(), &[]));
+            let shown = match &self.resource.view {
+                None => object,
+                Some(view) => view.shown(object),
+            };
+            return Ok(response(code, serde_json::to_vec(&shown).unwrap_or_default(), &[]));
         }
         let object = self.desk.registry.replace(self.resource, before, &object).await?;
-        Ok(response(code, object.json().clone(), &[]))
+        Ok(response(code, self.resource.json(&object), &[]))
     }
 
     /// What clients are told of an object that is gone.
