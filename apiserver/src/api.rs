@@ -19,7 +19,7 @@ use crate::resource::{Part, Resource};
 use crate::status::Status;
 use crate::store::{Memory, Scope};
 use crate::write::Desk;
-use crate::{discovery, openapi, table, watch, write};
+use crate::{compress, discovery, openapi, table, watch, write};
 
 const JSON: &str = "application/json";
 const DISCOVERY_V2: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -129,6 +129,14 @@ impl Api {
             return self.part(&resource, objects, name, part);
         }
         let options = ListOptions::parse(request.uri())?;
+        let verb = match &objects.name {
+            _ if options.watch => "watch",
+            Some(_) => "get",
+            None => "list",
+        };
+        if !resource.verbs.contains(&verb) {
+            return Err(Status::no_such_method());
+        }
         match &objects.name {
             Some(name) if !options.watch => self.get(&resource, objects, name, accept, options.include),
             name => self.list(&resource, objects, name.as_deref(), accept, options),
@@ -143,6 +151,8 @@ impl Api {
         if resource.namespaced != objects.namespace.is_some() {
             return Err(Status::no_such_path());
         }
+        // Whoever could not read the answer would not know what has become of the write.
+        Accept::of(request.headers()).objects()?;
         let desk = Desk { registry, admission: &self.admission };
         write::answer(desk, &resource, &objects, request).await
     }
@@ -184,6 +194,9 @@ impl Api {
         part: &str,
     ) -> Result<Response, Status> {
         let part = resource.subresource(part).ok_or_else(Status::no_such_path)?;
+        if !part.verbs.contains(&"get") {
+            return Err(Status::no_such_method());
+        }
         let namespace = objects.namespace.as_deref().unwrap_or_default();
         let found = || {
             let found = self.store.get(resource.stored(), namespace, name);
@@ -209,7 +222,7 @@ impl Api {
         accept: Accept,
         mut options: ListOptions,
     ) -> Result<Response, Status> {
-        options.fields.check(&resource.kind, &resource.fields)?;
+        resource.select(&mut options.fields)?;
         if let Some(name) = name {
             options.fields.require_name(name);
         }
@@ -290,13 +303,15 @@ pub fn go_architecture() -> &'static str {
 }
 
 async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response {
+    let takes_gzip = compress::takes_gzip(request.headers());
     let answer = match &api.registry {
         Some(registry) if request.method() != Method::GET && request.method() != Method::HEAD => {
             api.write(registry, request).await
         }
         _ => api.answer(request.method(), &request),
     };
-    answer.unwrap_or_else(IntoResponse::into_response)
+    let answer = answer.unwrap_or_else(IntoResponse::into_response);
+    if takes_gzip { compress::large(answer).await } else { answer }
 }
 
 fn json_response(media_type: &'static str, body: impl Into<Body>) -> Response {

@@ -65,8 +65,9 @@ impl Rows {
         for row in rows {
             let Err(at) = of.position(&row.group, &row.version, &row.plural) else { continue };
             of.sorted.insert(at, row.clone());
-            let fields = of.stored.entry(row.stored().to_owned()).or_insert_with(|| row.fields.clone());
-            let more: Vec<Text> = row.fields.iter().filter(|path| !fields.contains(path)).cloned().collect();
+            let asked = row.stored_fields();
+            let fields = of.stored.entry(row.stored().to_owned()).or_insert_with(|| asked.clone());
+            let more: Vec<Text> = asked.iter().filter(|path| !fields.contains(path)).cloned().collect();
             if !more.is_empty() {
                 *fields = fields.iter().cloned().chain(more).collect();
             }

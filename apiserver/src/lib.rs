@@ -9,6 +9,7 @@ pub mod admission;
 mod api;
 pub mod auth;
 pub mod catalog;
+mod compress;
 pub mod crd;
 pub mod discovery;
 pub mod identity;

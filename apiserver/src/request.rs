@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use api::strategy::Cause;
 use axum::extract::Query;
-use http::Uri;
+use http::header::HeaderName;
+use http::{HeaderMap, Uri};
 
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
@@ -116,7 +118,7 @@ pub struct ListOptions {
     pub continue_from: Option<String>,
     /// `resourceVersion`, `None` when absent or empty.
     pub revision: Option<u64>,
-    /// `resourceVersionMatch=Exact`.
+    /// The list is to be of just that revision: `resourceVersionMatch=Exact`, or pieces from there on.
     pub exact: bool,
     /// Send what changes rather than what is.
     pub watch: bool,
@@ -184,26 +186,71 @@ impl ListOptions {
                 _ => {}
             }
         }
-        options.exact = match resource_match.as_str() {
-            "" | "NotOlderThan" => false,
-            "Exact" if options.watch => {
-                return Err(Status::bad_request("resourceVersionMatch=Exact is not for watch"));
-            }
-            "Exact" => true,
-            other => {
-                return Err(Status::bad_request(format!(
-                    "resourceVersionMatch: \"{other}\" is neither Exact nor NotOlderThan"
-                )));
-            }
-        };
-        if initial_events.is_some() && (!options.watch || resource_match != "NotOlderThan") {
-            return Err(Status::bad_request(
-                "sendInitialEvents goes with watch=true and resourceVersionMatch=NotOlderThan only",
-            ));
+        options.exact = options.means_exactly(&resource_match, initial_events)?;
+        if options.revision == Some(0) && options.continue_from.is_none() {
+            // Any state will do: all of it is at hand.
+            options.limit = None;
         }
         options.initial_events = initial_events == Some(true);
         Ok(options)
     }
+
+    /// Whether the list is to be of just that revision, by what the revision is to be matched with.
+    ///
+    /// # Errors
+    /// 400 or 422, in the words of the stock server, for parameters that do not go together.
+    fn means_exactly(&self, resource_match: &str, initial_events: Option<bool>) -> Result<bool, Status> {
+        const FIELD: &str = "resourceVersionMatch";
+        let mut causes = Vec::new();
+        let mut forbid = |field: &str, why: &str| causes.push(Cause::forbidden(field, why));
+        if !resource_match.is_empty() && self.continue_from.is_some() {
+            forbid(FIELD, "resourceVersionMatch is forbidden when continue is provided");
+        }
+        if self.watch {
+            match (resource_match, initial_events) {
+                ("", None) | ("NotOlderThan", Some(_)) => {}
+                (_, None) => forbid(
+                    FIELD,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ),
+                (_, Some(_)) => {
+                    forbid(FIELD, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+                }
+            }
+            if !matches!(resource_match, "" | "NotOlderThan") {
+                causes.push(Cause::not_supported(FIELD, resource_match, &["NotOlderThan"]));
+            }
+        } else {
+            if !resource_match.is_empty() && self.revision.is_none() {
+                forbid(FIELD, "resourceVersionMatch is forbidden unless resourceVersion is provided");
+            }
+            if resource_match == "Exact" && self.revision == Some(0) {
+                forbid(FIELD, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+            }
+            if initial_events.is_some() {
+                forbid("sendInitialEvents", "sendInitialEvents is forbidden for list");
+            }
+            if !matches!(resource_match, "" | "Exact" | "NotOlderThan") {
+                causes.push(Cause::not_supported(FIELD, resource_match, &["Exact", "NotOlderThan", ""]));
+            }
+        }
+        if !causes.is_empty() {
+            return Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &causes));
+        }
+        let has_revision = self.revision.is_some_and(|revision| revision > 0);
+        if has_revision && self.continue_from.is_some() && !self.watch {
+            let message = "specifying resource version is not allowed when using continue";
+            return Err(Status::bad_request(message));
+        }
+        // What comes in pieces comes from one revision, so that it always meant this one.
+        Ok(resource_match == "Exact" || (resource_match.is_empty() && has_revision && self.limit.is_some()))
+    }
+}
+
+/// What a header lists, of which there may be several.
+pub(crate) fn words(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
 fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {

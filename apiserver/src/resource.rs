@@ -17,6 +17,8 @@ use serde_json::{Map, Value};
 
 pub use self::part::{Part, Pick, Replicas, Subresource};
 pub use self::schema::{Logic, Schema, View};
+use crate::selector::FieldSelector;
+use crate::status::Status;
 use crate::store::Object;
 use crate::table::Columns;
 
@@ -52,6 +54,10 @@ pub struct Resource {
     pub categories: Vec<Text>,
     /// What may be done with it.
     pub verbs: &'static [&'static str],
+    /// A PUT makes the object when it is not there.
+    pub made_by_update: bool,
+    /// An object keeps the status it is made with; otherwise that is for its own path alone.
+    pub made_with_status: bool,
     /// Parts of its objects with a path of their own.
     pub subresources: Vec<Subresource>,
     /// What field selectors may ask for.
@@ -88,6 +94,8 @@ impl Resource {
             short_names: Vec::new(),
             categories: Vec::new(),
             verbs: ALL,
+            made_by_update: false,
+            made_with_status: false,
             subresources: Vec::new(),
             fields: Arc::new([]),
             columns: Arc::new(api::table::NAME_AND_AGE),
@@ -123,6 +131,16 @@ impl Resource {
     /// What may be done with it.
     pub fn verbs(self, verbs: &'static [&'static str]) -> Self {
         Self { verbs, ..self }
+    }
+
+    /// A PUT makes the object when it is not there.
+    pub fn made_by_update(self) -> Self {
+        Self { made_by_update: true, ..self }
+    }
+
+    /// An object keeps the status it is made with.
+    pub fn made_with_status(self) -> Self {
+        Self { made_with_status: true, ..self }
     }
 
     /// One more part with a path of its own.
@@ -194,6 +212,26 @@ impl Resource {
         match &self.schema {
             Some(schema) => schema.prune(object),
             None => api::schema::prune(object, &self.api_version, &self.kind),
+        }
+    }
+
+    /// Makes a selector ask for fields as they are stored.
+    ///
+    /// # Errors
+    /// 400 for a field that may not be asked for.
+    pub fn select(&self, selector: &mut FieldSelector) -> Result<(), Status> {
+        selector.check(&self.kind, &self.fields)?;
+        if let Some(view) = &self.view {
+            selector.rename(|path| view.stored_field(path));
+        }
+        Ok(())
+    }
+
+    /// What field selectors may ask for, as it is stored.
+    pub fn stored_fields(&self) -> Fields {
+        match &self.view {
+            None => self.fields.clone(),
+            Some(view) => self.fields.iter().map(|path| view.stored_field(path).into()).collect(),
         }
     }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::request::Include;
-use crate::resource::Text;
+use crate::resource::{Text, View};
 
 /// How objects of one resource are printed.
 pub trait Columns: Send + Sync {
@@ -37,6 +37,24 @@ impl Columns for api::table::Columns {
 
     fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value> {
         (self.cells)(object, now)
+    }
+}
+
+/// The columns of what is stored, for what is shown in another way.
+pub(crate) struct Through<C, V> {
+    /// How what is stored is printed.
+    pub columns: C,
+    /// How what is shown came about.
+    pub view: V,
+}
+
+impl<C: Columns, V: View> Columns for Through<C, V> {
+    fn heads(&self) -> Vec<Head> {
+        self.columns.heads()
+    }
+
+    fn cells(&self, object: &Map<String, Value>, now: Timestamp) -> Vec<Value> {
+        self.columns.cells(&self.view.stored(object.clone()), now)
     }
 }
 

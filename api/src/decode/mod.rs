@@ -8,6 +8,7 @@ mod json;
 mod json_position;
 mod kinds;
 mod position;
+pub mod repeated;
 mod stream;
 mod syntax;
 mod text;

@@ -10,6 +10,7 @@ pub(super) static CORE: Rules = Rules { check: check_core, ..NONE };
 /// Event of events.k8s.io, which says who reports and what was done.
 pub(super) static NEW: Rules = Rules {
     check: check_new,
+    create: create_new,
     frozen: &[
         "regarding",
         "related",
@@ -36,6 +37,21 @@ fn check_core(event: &Place<'_, '_>, causes: &mut Causes) {
     };
     if !fits {
         causes.invalid(&about, "does not match event.namespace");
+    }
+}
+
+/// What the newer fields say is not said by the older ones as well.
+fn create_new(event: &Place<'_, '_>, causes: &mut Causes) {
+    for field in [
+        "deprecatedFirstTimestamp",
+        "deprecatedLastTimestamp",
+        "deprecatedCount",
+        "deprecatedSource.component",
+        "deprecatedSource.host",
+    ] {
+        if !event.at(field).value().is_null() {
+            causes.invalid(&event.at(field), "needs to be unset");
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::place::Place;
 use super::rules::{NONE, Rules};
 use super::{Json, Part};
 
-pub(super) static RULES: Rules = Rules { prepare, check, update, status, ..NONE };
+pub(super) static RULES: Rules = Rules { prepare, check, create, update, status, ..NONE };
 
 /// The first range and the only range are the same fact.
 fn prepare(node: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {
@@ -35,6 +35,11 @@ fn check(node: &Place<'_, '_>, causes: &mut Causes) {
     if ranges.items().next().is_some_and(|first| first.text() != spec.at("podCIDR").text()) {
         causes.invalid(&ranges, "first value must match `podCIDR`");
     }
+}
+
+/// A new node may bring its status along.
+fn create(node: &Place<'_, '_>, causes: &mut Causes) {
+    status(node, node, causes);
 }
 
 /// What a node is, and which addresses its pods have, is said once.

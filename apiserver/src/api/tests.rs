@@ -173,7 +173,7 @@ async fn lists_are_scoped_and_selected() {
         ("/api/v1/pods?resourceVersion=99&resourceVersionMatch=Exact", 410),
         ("/api/v1/pods?watch=true&resourceVersion=99", 410),
         ("/api/v1/pods?watch=true&resourceVersion=999", 504),
-        ("/api/v1/pods?sendInitialEvents=true&watch=true", 400),
+        ("/api/v1/pods?sendInitialEvents=true&watch=true", 422),
     ] {
         assert_eq!(get(&router, path).await.0, expected, "{path}");
     }

@@ -15,6 +15,8 @@ use serde_json::{Map, json};
 use super::cache::{Cache, hash};
 use super::{document, gnostic};
 use crate::catalog::{Catalog, Rows};
+use crate::compress::takes_gzip;
+use crate::request::words;
 use crate::resource::Resource;
 use crate::status::Status;
 
@@ -177,13 +179,6 @@ fn known(headers: &HeaderMap, hash: &str) -> bool {
         .any(|tag| tag == "*" || tag.trim_start_matches("W/").trim_matches('"') == hash)
 }
 
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    words(headers, header::ACCEPT_ENCODING).any(|coding| {
-        let (name, quality) = coding.split_once(';').unwrap_or((coding, ""));
-        name.trim() == "gzip" && !matches!(quality.trim(), "q=0" | "q=0.0" | "q=0.00" | "q=0.000")
-    })
-}
-
 /// The first of the types a client names that is offered; the first offer for a client that names none.
 fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str, Status> {
     let mut asked = false;
@@ -202,9 +197,4 @@ fn accepts(headers: &HeaderMap, offers: &[&'static str]) -> Result<&'static str,
             Err(Status::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message))
         }
     }
-}
-
-fn words(headers: &HeaderMap, name: header::HeaderName) -> impl Iterator<Item = &str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim)
 }

@@ -1,7 +1,7 @@
 //! Paths to targets.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::{Objects, Target};
+use super::{ListOptions, Objects, Target};
 
 fn objects(path: &str) -> String {
     match Target::parse(path) {
@@ -48,4 +48,73 @@ fn other_paths() {
     {
         assert_eq!(Target::parse(path), None, "{path}");
     }
+}
+
+#[test]
+fn what_a_revision_is_matched_with() {
+    let asked = |query: &str| ListOptions::parse(&format!("/api/v1/pods?{query}").parse().unwrap());
+    for (query, exact, limit) in [
+        ("", false, None),
+        ("resourceVersion=5", false, None),
+        ("resourceVersion=5&resourceVersionMatch=NotOlderThan&limit=2", false, Some(2)),
+        ("resourceVersion=5&resourceVersionMatch=Exact", true, None),
+        ("resourceVersion=5&limit=2", true, Some(2)),
+        ("resourceVersion=0&limit=2", false, None),
+        ("resourceVersion=0&resourceVersionMatch=NotOlderThan&limit=2", false, None),
+        ("continue=x&limit=2", false, Some(2)),
+        ("continue=x&limit=2&resourceVersion=0", false, Some(2)),
+        ("watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", false, None),
+        ("watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan", false, None),
+    ] {
+        let options = asked(query).unwrap();
+        assert_eq!((options.exact, options.limit), (exact, limit), "{query}");
+    }
+    for (query, code, text) in [
+        (
+            "resourceVersionMatch=Exact",
+            422,
+            "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
+        ),
+        (
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            422,
+            "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (
+            "resourceVersionMatch=Other&resourceVersion=1",
+            422,
+            "Unsupported value: \"Other\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
+        ),
+        (
+            "resourceVersionMatch=Exact&resourceVersion=1&continue=x",
+            422,
+            "resourceVersionMatch is forbidden when continue is provided",
+        ),
+        (
+            "resourceVersion=1&continue=x",
+            400,
+            "specifying resource version is not allowed when using continue",
+        ),
+        ("sendInitialEvents=true", 422, "sendInitialEvents is forbidden for list"),
+        (
+            "watch=1&resourceVersionMatch=NotOlderThan",
+            422,
+            "is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (
+            "watch=1&sendInitialEvents=true",
+            422,
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
+        ("watch=1&sendInitialEvents=true&resourceVersionMatch=Exact", 422, "Unsupported value: \"Exact\""),
+    ] {
+        let status = asked(query).unwrap_err();
+        assert_eq!(status.code, code, "{query}: {status}");
+        assert!(status.message.contains(text), "{query}: {status}");
+    }
+    let status = asked("resourceVersionMatch=Exact").unwrap_err();
+    assert!(
+        status.message.starts_with("ListOptions.meta.k8s.io \"\" is invalid: resourceVersionMatch: "),
+        "{status}"
+    );
 }

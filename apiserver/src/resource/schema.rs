@@ -36,6 +36,11 @@ pub trait View: Send + Sync {
 
     /// An object of this version as it is stored.
     fn stored(&self, shown: Map<String, Value>) -> Map<String, Value>;
+
+    /// What a field that selectors ask for in this version is called in what is stored.
+    fn stored_field(&self, path: &str) -> String {
+        path.to_owned()
+    }
 }
 
 /// What a kind does beyond being stored.

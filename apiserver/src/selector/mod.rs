@@ -174,6 +174,13 @@ impl FieldSelector {
         self.0.push(FieldRequirement { path, value: name.to_owned(), equal: true });
     }
 
+    /// Asks for fields by other names.
+    pub fn rename(&mut self, name: impl Fn(&str) -> String) {
+        for requirement in &mut self.0 {
+            requirement.path = name(&requirement.path);
+        }
+    }
+
     /// The one name that an object must have to be meant, where it is asked for.
     pub fn name(&self) -> Option<&str> {
         let named =

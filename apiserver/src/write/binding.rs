@@ -29,7 +29,7 @@ impl Write<'_> {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        let sent = body::of_kind(body::document(media_type, bytes)?, &["v1"], KIND)?;
+        let sent = body::of_kind(body::document(media_type, bytes)?, &["v1", "v1beta3"], KIND)?;
         let given = meta::text(&sent, "name");
         let name = name.unwrap_or(given);
         if !given.is_empty() && given != name {

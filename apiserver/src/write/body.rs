@@ -1,5 +1,6 @@
 //! What a client sends, in JSON, YAML or protobuf, as one object of the kind that is written.
 
+use api::decode::repeated::{self, Repeated, Repetition};
 use api::protobuf;
 use http::{HeaderMap, StatusCode, header};
 use serde_json::{Map, Value};
@@ -26,19 +27,35 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     if media_type.is_empty() { "application/json" } else { media_type }
 }
 
-/// Reads any document.
+/// Reads any document; of a field that stands twice the last one counts.
 ///
 /// # Errors
 /// 400 for what cannot be read, 415 for a media type that is not taken.
 pub(crate) fn document(media_type: &str, bytes: &[u8]) -> Result<Value, Status> {
+    read(media_type, bytes).map(|read| read.value)
+}
+
+/// Reads any document, with what stands twice in it.
+///
+/// # Errors
+/// 400 for what cannot be read, 415 for a media type that is not taken.
+pub(super) fn read(media_type: &str, bytes: &[u8]) -> Result<Repeated, Status> {
     let wrong =
         |error: &dyn std::fmt::Display| Status::bad_request(format!("the body cannot be read: {error}"));
     match media_type {
-        "application/json" => serde_json::from_slice(bytes).map_err(|error| wrong(&error)),
+        "application/json" => repeated::json(bytes).map_err(|error| wrong(&error)),
         "application/yaml" | "application/apply-patch+yaml" => {
-            api::decode::value(bytes).map(Option::unwrap_or_default).map_err(|problem| wrong(&problem))
+            let text = std::str::from_utf8(bytes).map_err(|error| wrong(&error))?;
+            // Appliers send JSON under this name.
+            match text.trim_start().starts_with('{').then(|| repeated::json(bytes)) {
+                Some(Ok(read)) => Ok(read),
+                Some(Err(_)) | None => repeated::yaml(text).map_err(|error| wrong(&error)),
+            }
         }
-        protobuf::CONTENT_TYPE => protobuf::decode(bytes).map_err(|error| wrong(&error)),
+        protobuf::CONTENT_TYPE => {
+            let value = protobuf::decode(bytes).map_err(|error| wrong(&error))?;
+            Ok(Repeated { value, ..Repeated::default() })
+        }
         other => {
             let message = format!(
                 "the body of the request was in an unknown format - accepted media types include: \
@@ -80,9 +97,13 @@ pub(super) fn of_kind(
 /// The object that is written, checked to be of the resource's kind and without fields that the kind does not have.
 ///
 /// # Errors
-/// 400 for another kind, and for unknown fields where they are refused.
-pub(super) fn object(document: Value, resource: &Resource, validation: Validation) -> Result<Sent, Status> {
-    let Value::Object(mut object) = document else {
+/// 400 for another kind, and for unknown and repeated fields where they are refused.
+pub(super) fn object(
+    document: Repeated,
+    resource: &Resource,
+    validation: Validation,
+) -> Result<Sent, Status> {
+    let Value::Object(mut object) = document.value else {
         return Err(Status::bad_request("the body is not an object"));
     };
     let api_version = resource.api_version();
@@ -98,16 +119,46 @@ pub(super) fn object(document: Value, resource: &Resource, validation: Validatio
         }
     }
     let unknown = resource.prune(&mut object);
-    let mut said = unknown.iter().map(|path| format!("unknown field \"{path}\""));
-    match validation {
-        Validation::Strict if !unknown.is_empty() => {
-            let said = said.collect::<Vec<_>>().join(", ");
-            Err(Status::bad_request(format!(
-                "{} in version \"{}\" cannot be handled as a {}: strict decoding error: {said}",
-                resource.kind, resource.version, resource.kind
-            )))
-        }
-        Validation::Warn => Ok(Sent { object, warnings: said.by_ref().collect() }),
-        Validation::Strict | Validation::Ignore => Ok(Sent { object, warnings: Vec::new() }),
+    if validation == Validation::Ignore {
+        return Ok(Sent { object, warnings: Vec::new() });
     }
+    // What is unknown as well as repeated is told once.
+    let is_known = |repetition: &&Repetition| {
+        !unknown.iter().any(|path| {
+            let rest = repetition.path.strip_prefix(path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        })
+    };
+    let repeated = document.repeated.iter().filter(is_known).map(|repetition| repetition.said.clone());
+    let said: Vec<String> =
+        unknown.iter().map(|path| format!("unknown field \"{path}\"")).chain(repeated).collect();
+    match validation {
+        Validation::Strict if !said.is_empty() => {
+            let why = format!("strict decoding error: {}", said.join(", "));
+            Err(unreadable(resource, &why))
+        }
+        Validation::Strict | Validation::Warn | Validation::Ignore => Ok(Sent { object, warnings: said }),
+    }
+}
+
+/// Refuses an object of a built-in kind with values that its fields cannot hold.
+///
+/// # Errors
+/// 400 that names all of them.
+pub(super) fn check_types(sent: &mut Sent, resource: &Resource) -> Result<(), Status> {
+    if resource.schema.is_some() {
+        return Ok(());
+    }
+    let mistyped = api::schema::fit(&mut sent.object, resource.api_version(), &resource.kind);
+    if mistyped.is_empty() {
+        return Ok(());
+    }
+    let said: Vec<String> = mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();
+    Err(unreadable(resource, &said.join(", ")))
+}
+
+/// That a body is not what it should be, as the stock server begins to say it.
+fn unreadable(resource: &Resource, why: &str) -> Status {
+    let (kind, version) = (&resource.kind, &resource.version);
+    Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }

@@ -49,8 +49,8 @@ impl Write<'_> {
         media_type: &str,
         bytes: &[u8],
     ) -> Result<Response, Status> {
-        let options = ListOptions::parse(uri)?;
-        options.fields.check(&self.resource.kind, &self.resource.fields)?;
+        let mut options = ListOptions::parse(uri)?;
+        self.resource.select(&mut options.fields)?;
         let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
         let wanted = Wanted::read(&document, &self.options)?;
         let scope = self.objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
@@ -124,8 +124,10 @@ impl Write<'_> {
         let is_foreground = wanted.propagation.as_deref() == Some("Foreground");
         let code = if is_foreground { StatusCode::ACCEPTED } else { StatusCode::OK };
         if dry_run {
-            let shown =
-                self.resource.view.as_ref().map_or_else(|| object.clone(), |view| view.shown(object.clone()));
+            let shown = match &self.resource.view {
+                None => object,
+                Some(view) => view.shown(object),
+            };
             return Ok(response(code, serde_json::to_vec(&shown).unwrap_or_default(), &[]));
         }
         let object = self.desk.registry.replace(self.resource, before, &object).await?;

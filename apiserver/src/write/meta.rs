@@ -51,7 +51,7 @@ pub(super) fn created(
     namespace: Option<&str>,
     fresh: &Fresh,
 ) -> Result<(), Status> {
-    if resource.has_status() {
+    if resource.has_status() && !resource.made_with_status {
         object.remove("status");
     }
     let metadata = metadata(object);
@@ -82,6 +82,36 @@ pub(super) fn created(
         metadata.insert("generation".to_owned(), 1.into());
     }
     Ok(())
+}
+
+/// Prepares an object to be created by an update of that name.
+///
+/// # Errors
+/// 400 for another name, 409 for an identity: what it was told of has gone meanwhile.
+pub(super) fn created_by_update(
+    resource: &Resource,
+    object: &mut Map<String, Value>,
+    name: &str,
+) -> Result<(), Status> {
+    check_given_name(object, name)?;
+    let uid = text(object, "uid");
+    if !uid.is_empty() {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+        return Err(Status::conflict(resource, name, &why));
+    }
+    // As with the stock server: the revision of what has gone says nothing of what is made.
+    metadata(object).remove("resourceVersion");
+    Ok(())
+}
+
+/// Refuses an object of another name than the path has.
+fn check_given_name(object: &Map<String, Value>, name: &str) -> Result<(), Status> {
+    match text(object, "name") {
+        given if given == name => Ok(()),
+        given => Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({name})"
+        ))),
+    }
 }
 
 /// Sees to it that the object names the namespace it is written to.
@@ -118,12 +148,7 @@ pub(super) fn updated(
     pick: Option<Pick>,
 ) -> Result<Map<String, Value>, Status> {
     let name = text(before, "name").to_owned();
-    let given = text(&object, "name").to_owned();
-    if given != name {
-        return Err(Status::bad_request(format!(
-            "the name of the object ({given}) does not match the name on the URL ({name})"
-        )));
-    }
+    check_given_name(&object, &name)?;
     let namespace = text(before, "namespace").to_owned();
     place(
         resource,

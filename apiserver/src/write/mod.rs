@@ -37,7 +37,7 @@ use crate::admission::Admission;
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
-use crate::resource::{self, Pick, Resource};
+use crate::resource::{self, Pick, Resource, Subresource};
 use crate::status::Status;
 use crate::store::Object;
 
@@ -97,8 +97,14 @@ pub(crate) async fn answer(
     let is_binding = resource.stored() == BINDINGS;
     let rows = desk.registry.rows();
     let pods = rows.find("", "v1", "pods").filter(|_| is_binding);
-    let resource = pods.map_or(resource, |pods| &**pods);
-    let aim = aim(resource, objects)?;
+    let served = resource;
+    let resource = pods.map_or(served, |pods| &**pods);
+    // What is served as bindings has no parts, whatever pods have.
+    let part = part_of(served, objects)?;
+    if !allows(part.map_or(served.verbs, |part| part.verbs), &parts.method, objects) {
+        return Err(Status::no_such_method());
+    }
+    let aim = part.map(|part| &part.part);
     let (part, pick) = match (aim, objects.subresource.as_deref()) {
         (Some(resource::Part::Status), _) => (Part::Status, None),
         (Some(resource::Part::Fields(pick)), Some(name)) => (Part::Sub(name), Some(*pick)),
@@ -127,10 +133,23 @@ pub(crate) async fn answer(
     }
 }
 
-/// Which part of the object a path names, if one.
-fn aim<'a>(resource: &'a Resource, objects: &Objects) -> Result<Option<&'a resource::Part>, Status> {
+/// The part of the object that a path names, if one.
+fn part_of<'a>(resource: &'a Resource, objects: &Objects) -> Result<Option<&'a Subresource>, Status> {
     let Some(name) = objects.subresource.as_deref() else { return Ok(None) };
-    resource.subresource(name).map(|part| Some(&part.part)).ok_or_else(Status::no_such_path)
+    resource.subresource(name).map(Some).ok_or_else(Status::no_such_path)
+}
+
+/// True when one of these verbs is what the method asks for.
+fn allows(verbs: &[&str], method: &Method, objects: &Objects) -> bool {
+    let verb = match *method {
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE if objects.name.is_none() => "deletecollection",
+        Method::DELETE => "delete",
+        _ => return false,
+    };
+    verbs.contains(&verb)
 }
 
 /// Creates an object of a resource that lies in no namespace, as a client would, unless there is one of that name.
@@ -179,6 +198,15 @@ impl Write<'_> {
 
     async fn update(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
         let sent = self.read(media_type, bytes)?;
+        if self.resource.made_by_update && self.part == Part::Main && self.find(name).is_none() {
+            let mut object = sent.object.clone();
+            meta::created_by_update(self.resource, &mut object, name)?;
+            if let Some(mut written) = self.commit_new(object, By::Update).await? {
+                written.warn_first(sent.warnings);
+                return Ok(written.response(StatusCode::CREATED));
+            }
+            // Somebody else was quicker: it is there now.
+        }
         let is_pinned = !meta::text(&sent.object, "resourceVersion").is_empty();
         let written = self.change(name, is_pinned, |_| Ok(sent.clone())).await?;
         Ok(written.response(StatusCode::OK))
@@ -208,7 +236,10 @@ impl Write<'_> {
     }
 
     fn read(&self, media_type: &str, bytes: &[u8]) -> Result<Sent, Status> {
-        body::object(body::document(media_type, bytes)?, self.resource, self.options.validation)
+        let document = body::read(media_type, bytes)?;
+        let mut sent = body::object(document, self.resource, self.options.validation)?;
+        body::check_types(&mut sent, self.resource)?;
+        Ok(sent)
     }
 
     fn find(&self, name: &str) -> Option<Object> {

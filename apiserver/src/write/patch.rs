@@ -1,6 +1,7 @@
 //! Patches of every kind: JSON patch, merge patch, strategic merge patch, server-side apply.
 
 use api::apply::{self, Refusal};
+use api::decode::repeated::Repeated;
 use api::patch::{PatchError, json, merge, strategic};
 use api::strategy::{Cause, Part, Reason};
 use axum::response::Response;
@@ -26,7 +27,7 @@ impl Write<'_> {
             JSON_PATCH | MERGE => {}
             _ => return Err(unsupported(media_type, is_known)),
         }
-        let patch = body::document("application/json", bytes)?;
+        let Repeated { value: patch, repeated } = body::read("application/json", bytes)?;
         let is_pinned = patch.pointer("/metadata/resourceVersion").is_some_and(Value::is_string);
         let written = self.change(name, is_pinned, |old| {
             let old = Value::Object(old.clone());
@@ -36,7 +37,8 @@ impl Write<'_> {
                 _ => merge::apply(&old, &patch),
             };
             let patched = patched.map_err(|error| self.refused(name, &error))?;
-            body::object(patched, self.resource, self.options.validation)
+            let document = Repeated { value: patched, repeated: repeated.clone() };
+            body::object(document, self.resource, self.options.validation)
         });
         Ok(written.await?.response(StatusCode::OK))
     }

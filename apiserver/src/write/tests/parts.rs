@@ -203,3 +203,236 @@ async fn a_collection_goes_as_its_selectors_say() {
     assert_eq!(names(&server.get(MAPS).await.1), ["c"]);
     assert_eq!(server.json("DELETE", "/api/v1/configmaps", json!({})).await.0, 404, "not of all namespaces");
 }
+
+#[tokio::test]
+async fn a_put_makes_what_it_may_make() {
+    let server = server().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let lease = |name: &str, more: Value| {
+        let mut lease = json!({"metadata": {"name": name}, "spec": {"holderIdentity": "me"}});
+        lease["metadata"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        lease
+    };
+    let path = format!("{leases}/a");
+    let (code, made) = server.json("PUT", &path, lease("a", json!({"resourceVersion": "7"}))).await;
+    assert_eq!(code, 201, "{made}");
+    let (code, again) = server
+        .json("PUT", &path, lease("a", json!({"resourceVersion": made["metadata"]["resourceVersion"]})))
+        .await;
+    assert_eq!((code, &again["metadata"]["uid"]), (200, &made["metadata"]["uid"]), "{again}");
+    refused(
+        server.json("PUT", &path, lease("b", json!({}))).await,
+        400,
+        "BadRequest",
+        "does not match the name on the URL",
+    );
+    let gone = server.json("PUT", &format!("{leases}/b"), lease("b", json!({"uid": "x"}))).await;
+    refused(gone, 409, "Conflict", "UID in precondition: x, UID in object meta: ");
+    let dry = server.json("PUT", &format!("{leases}/b?dryRun=All"), lease("b", json!({}))).await;
+    assert_eq!((dry.0, server.get(&format!("{leases}/b")).await.0), (201, 404));
+    let map = server.json("PUT", &format!("{MAPS}/a"), json!({"metadata": {"name": "a"}})).await;
+    refused(map, 404, "NotFound", "configmaps \"a\" not found");
+}
+
+#[tokio::test]
+async fn a_new_node_keeps_its_status_and_a_new_pod_does_not() {
+    let server = server().await;
+    let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "2000m"}}});
+    let (code, made) = server.json("POST", "/api/v1/nodes", node).await;
+    assert_eq!((code, &made["status"]["capacity"]["cpu"]), (201, &json!("2")), "{made}");
+    let bad = json!({"metadata": {"name": "m"}, "status": {"capacity": {"cpu": "-1"}}});
+    refused(server.json("POST", "/api/v1/nodes", bad).await, 422, "Invalid", "status.capacity");
+    let mut with_status = pod("p", json!({}));
+    with_status["status"] = json!({"phase": "Failed"});
+    let (_, made) = server.json("POST", PODS, with_status).await;
+    assert_ne!(made["status"]["phase"], "Failed", "{made}");
+}
+
+#[tokio::test]
+async fn verbs_that_a_row_does_not_list_are_not_allowed() {
+    let server = server().await;
+    assert_eq!(server.json("POST", PODS, pod("p", json!({}))).await.0, 201);
+    for (method, path) in [
+        ("GET", "/apis/authentication.k8s.io/v1/tokenreviews"),
+        ("GET", "/api/v1/namespaces/default/bindings?watch=true"),
+        ("PUT", "/api/v1/namespaces/default/bindings/a"),
+        ("DELETE", "/api/v1/namespaces/default/bindings"),
+        ("POST", "/api/v1/namespaces/default/pods/p"),
+        ("GET", "/api/v1/namespaces/default/pods/p/eviction"),
+        ("POST", "/api/v1/namespaces/default/pods/p/status"),
+        ("PATCH", "/api/v1/namespaces/default/finalize"),
+        ("GET", "/api/v1/namespaces/default/finalize"),
+        ("TRACE", "/api/v1/namespaces/default/pods"),
+    ] {
+        let answer = server.json(method, path, json!({})).await;
+        refused(answer, 405, "MethodNotAllowed", "the server does not allow this method");
+    }
+    refused(
+        server.json("POST", "/api/v1/namespaces/default/pods/p/nothing", json!({})).await,
+        404,
+        "NotFound",
+        "",
+    );
+}
+
+#[tokio::test]
+async fn events_are_the_same_by_their_older_and_newer_names() {
+    let server = server().await;
+    let (core, newer) =
+        ("/api/v1/namespaces/default/events", "/apis/events.k8s.io/v1/namespaces/default/events");
+    let about = json!({"kind": "Pod", "name": "p", "namespace": "default"});
+    let event = json!({"metadata": {"name": "new"}, "regarding": about, "note": "so it is", "type": "Normal",
+        "reason": "Because", "action": "Doing", "eventTime": "2026-01-02T03:04:05.000006Z",
+        "reportingController": "example.com/c", "reportingInstance": "c-0"});
+    let (code, made) = server.json("POST", newer, event.clone()).await;
+    assert_eq!(
+        (code, &made["apiVersion"], &made["note"]),
+        (201, &json!("events.k8s.io/v1"), &json!("so it is")),
+        "{made}"
+    );
+    let (code, stored) = server.get(&format!("{core}/new")).await;
+    assert_eq!(
+        (code, &stored["apiVersion"], &stored["involvedObject"]),
+        (200, &json!("v1"), &about),
+        "{stored}"
+    );
+    assert_eq!(
+        (&stored["message"], &stored["reportingComponent"]),
+        (&json!("so it is"), &json!("example.com/c"))
+    );
+
+    let old = json!({"metadata": {"name": "old"}, "involvedObject": {"kind": "Node", "name": "n"}, "message": "old words",
+        "count": 3, "source": {"component": "kubelet"}});
+    let (code, made) = server.json("POST", core, old).await;
+    assert_eq!(code, 201, "{made}");
+    let (_, list) = server.get(newer).await;
+    assert_eq!((&list["kind"], &list["apiVersion"]), (&json!("EventList"), &json!("events.k8s.io/v1")));
+    assert_eq!(list["items"][1]["note"], "old words", "{list}");
+    assert_eq!((&list["items"][1]["deprecatedCount"], &list["items"][1]["count"]), (&json!(3), &Value::Null));
+
+    for (path, names) in [
+        (
+            format!("{newer}?fieldSelector=regarding.name%3Dp,reportingController%3Dexample.com/c"),
+            json!(["new"]),
+        ),
+        (format!("{newer}?fieldSelector=regarding.kind%3DNode"), json!(["old"])),
+        (format!("{core}?fieldSelector=involvedObject.name%3Dp"), json!(["new"])),
+    ] {
+        let (_, list) = server.get(&path).await;
+        let found: Value =
+            list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].clone()).collect();
+        assert_eq!(found, names, "{path}");
+    }
+    let wrong = server.get(&format!("{newer}?fieldSelector=involvedObject.name%3Dp")).await;
+    refused(wrong, 400, "BadRequest", "field label not supported: involvedObject.name");
+    let patch =
+        json!({"series": {"count": 2, "lastObservedTime": "2026-01-02T03:04:06.000006Z"}}).to_string();
+    let (code, patched, _) = server.ask("PATCH", &format!("{newer}/new"), MERGE, patch).await;
+    assert_eq!((code, &patched["series"]["count"]), (200, &json!(2)), "{patched}");
+    let unset = json!({"metadata": {"name": "bad"}, "deprecatedCount": 1});
+    refused(
+        server.json("POST", newer, unset).await,
+        422,
+        "Invalid",
+        "deprecatedCount: Invalid value: 1: needs to be unset",
+    );
+    assert_eq!(server.json("DELETE", &format!("{newer}/old"), Value::Null).await.0, 200);
+    assert_eq!(server.get(&format!("{core}/old")).await.0, 404);
+}
+
+#[tokio::test]
+async fn pods_of_v1beta3_are_those_of_v1_with_their_host() {
+    let server = server().await;
+    let old = "/api/v1beta3/namespaces/default/pods";
+    let (code, made) = server.json("POST", old, pod("a", json!({"x": "y"}))).await;
+    assert_eq!(
+        (code, &made["apiVersion"], &made["status"]["host"]),
+        (201, &json!("v1beta3"), &Value::Null),
+        "{made}"
+    );
+    let binding = json!({"apiVersion": "v1beta3", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n1"}});
+    let (code, bound) = server.json("POST", &format!("{old}/a/binding"), binding).await;
+    assert_eq!(code, 201, "{bound}");
+    let (_, seen) = server.get(&format!("{old}/a")).await;
+    assert_eq!((&seen["status"]["host"], &seen["spec"]["nodeName"]), (&json!("n1"), &json!("n1")), "{seen}");
+    let (_, stored) = server.get(&format!("{PODS}/a")).await;
+    assert_eq!(
+        (&stored["spec"]["nodeName"], &stored["status"]["host"]),
+        (&json!("n1"), &Value::Null),
+        "{stored}"
+    );
+
+    let mut finished = pod("b", json!({}));
+    finished["status"] = json!({"host": "n2"});
+    let (code, made) = server.json("POST", old, finished.clone()).await;
+    assert_eq!(
+        (code, &made["spec"]["nodeName"], &made["status"]["host"]),
+        (201, &json!("n2"), &json!("n2")),
+        "{made}"
+    );
+    finished["metadata"]["name"] = json!("c");
+    finished["spec"]["nodeName"] = json!("n3");
+    let strict = server.json("POST", &format!("{old}?fieldValidation=Strict"), finished).await;
+    refused(strict, 400, "BadRequest", "status.host");
+
+    let mut changed = seen.clone();
+    changed["metadata"]["labels"]["x"] = json!("z");
+    let (code, written) = server.json("PUT", &format!("{old}/a"), changed).await;
+    assert_eq!(
+        (code, &written["metadata"]["labels"]["x"], &written["status"]["host"]),
+        (200, &json!("z"), &json!("n1")),
+        "{written}"
+    );
+    status(&server, &format!("{old}/a"), json!({"phase": "Running"})).await;
+    let (_, stored) = server.get(&format!("{PODS}/a")).await;
+    assert_eq!(
+        (&stored["status"]["phase"], &stored["status"]["host"], &stored["metadata"]["labels"]["x"]),
+        (&json!("Running"), &Value::Null, &json!("z")),
+        "{stored}"
+    );
+    let (_, list) = server.get(&format!("{old}?fieldSelector=spec.nodeName%3Dn1")).await;
+    assert_eq!(
+        (list["items"].as_array().unwrap().len(), &list["items"][0]["status"]["host"]),
+        (1, &json!("n1")),
+        "{list}"
+    );
+    let (code, dying) = server.json("DELETE", &format!("{old}/a"), Value::Null).await;
+    assert_eq!(
+        (code, &dying["apiVersion"], &dying["status"]["host"]),
+        (200, &json!("v1beta3"), &json!("n1")),
+        "{dying}"
+    );
+}
+
+#[tokio::test]
+async fn large_answers_are_compressed_for_those_who_ask() {
+    use std::io::Read as _;
+
+    let server = server().await;
+    for (name, size) in [("large", 200_000), ("small", 1000)] {
+        let map = json!({"metadata": {"name": name}, "data": {"a": "x".repeat(size)}});
+        assert_eq!(server.json("POST", MAPS, map).await.0, 201);
+    }
+    for (path, accepted, packed) in [
+        ("large", "gzip", true),
+        ("large", "br, gzip;q=0.5", true),
+        ("large", "gzip;q=0", false),
+        ("large", "identity", false),
+        ("small", "gzip", false),
+        ("?watch=true&timeoutSeconds=1", "gzip", false),
+    ] {
+        let slash = if path.starts_with('?') { "" } else { "/" };
+        let request =
+            Request::builder().uri(format!("{MAPS}{slash}{path}")).header(header::ACCEPT_ENCODING, accepted);
+        let answer = server.0.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        let is_packed = answer.headers().get(header::CONTENT_ENCODING).is_some_and(|coding| coding == "gzip");
+        assert_eq!((answer.status().as_u16(), is_packed), (200, packed), "{path} {accepted}");
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        if packed {
+            let mut plain = String::new();
+            flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut plain).unwrap();
+            assert!(bytes.len() < 5000 && plain.len() > 200_000, "{} of {}", bytes.len(), plain.len());
+            assert!(serde_json::from_str::<Value>(&plain).unwrap()["data"]["a"].is_string());
+        }
+    }
+}
