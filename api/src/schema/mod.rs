@@ -19,5 +19,6 @@ pub use self::field::{Apply, Field, Patch};
 pub use self::fit::fit;
 pub use self::node::shape;
 pub use self::prune::prune;
+pub(crate) use self::prune::prune_metadata;
 pub use self::suggest::nearest;
 pub use self::types::{Kind, Schema, Type, v1};

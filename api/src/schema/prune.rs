@@ -20,6 +20,13 @@ pub fn prune(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> 
     unknown
 }
 
+/// Takes out of metadata what no object has there, for kinds whose other fields are nobody's here.
+pub(crate) fn prune_metadata(metadata: &mut Value, path: &Path<'_>, unknown: &mut Vec<String>) {
+    if let (Some(of), Value::Object(metadata)) = (all().get("meta.v1.ObjectMeta"), metadata) {
+        fields(of, metadata, path, unknown);
+    }
+}
+
 fn fields(of: &'static Struct, object: &mut Map<String, Value>, path: &Path<'_>, unknown: &mut Vec<String>) {
     object.retain(|name, value| {
         let here = path.field(name);

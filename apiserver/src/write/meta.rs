@@ -170,7 +170,7 @@ pub(super) fn updated(
     let managed = metadata(&mut object).remove("managedFields");
     let mut object = match part {
         Part::Main => object,
-        Part::Status => with(before.clone(), "status", object.remove("status")),
+        Part::Status => of_status(resource, before, object),
         Part::Sub(_) => match pick {
             Some(pick) => pick(before, object),
             // The server itself has made it.
@@ -187,6 +187,30 @@ pub(super) fn updated(
         }
     }
     Ok(object)
+}
+
+/// Kinds whose status takes no annotations along; those of users are others.
+const BARE_STATUS: &[&str] = &[
+    "CustomResourceDefinition",
+    "FlowSchema",
+    "PriorityLevelConfiguration",
+    "ValidatingAdmissionPolicy",
+    "VolumeAttachment",
+];
+
+/// The object with the status that was sent, and its annotations: controllers note with a status what it was made of.
+fn of_status(
+    resource: &Resource,
+    before: &Map<String, Value>,
+    mut sent: Map<String, Value>,
+) -> Map<String, Value> {
+    let annotations = metadata(&mut sent).remove("annotations");
+    let mut object = with(before.clone(), "status", sent.remove("status"));
+    if resource.schema.is_none() && !BARE_STATUS.contains(&&*resource.kind) {
+        let kept = with(std::mem::take(metadata(&mut object)), "annotations", annotations);
+        *metadata(&mut object) = kept;
+    }
+    object
 }
 
 /// The object with that field, or without it.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Additional, Schema};
 use crate::path::Path;
+use crate::schema::prune_metadata;
 
 /// Fields that are named at most; an object that has more is wrong as a whole.
 const NAMED: usize = 100;
@@ -24,6 +25,10 @@ fn prune(schema: Option<&Schema>, value: &mut Value, path: &Path<'_>, unknown: &
             let here = path.field(name);
             let Some(schema) = schema else { return drop_field(&here, unknown) };
             if schema.is_meta(name) {
+                if name == "metadata" {
+                    prune_metadata(value, &here, unknown);
+                    unknown.truncate(NAMED);
+                }
                 return true;
             }
             match (schema.property(name), &schema.additional) {

@@ -6,7 +6,7 @@ mod tokens;
 
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse as _, Response};
-use http::{Request, StatusCode, header};
+use http::{HeaderMap, Request, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -102,6 +102,9 @@ impl Review {
         on: &ResourceAttributes,
         request: Request<Body>,
     ) -> Result<Response, Status> {
+        if wants_a_table(request.headers()) {
+            return Err(Status::not_acceptable());
+        }
         let mut asked = self.read(request).await?;
         let spec = asked.get("spec").cloned().unwrap_or_default();
         let now = Timestamp::now();
@@ -151,6 +154,13 @@ impl Review {
         asked.entry("metadata").or_insert_with(|| json!({}));
         Ok(asked)
     }
+}
+
+/// True for a client that takes nothing but tables and the like, which answers are never shown in.
+fn wants_a_table(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut items = values.flat_map(|value| value.split(',')).peekable();
+    items.peek().is_some() && items.all(|item| item.split(';').any(|part| part.trim().starts_with("as=")))
 }
 
 /// What is wrong with a field of a question.

@@ -1,0 +1,241 @@
+//! A master and its administrator, who speaks plain JSON.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::{DEADLINE, Master, Output, wait_until};
+
+/// How long nothing must come of a watch before a test believes that nothing comes: what is wrong comes with the change itself.
+const QUIET: Duration = Duration::from_millis(200);
+
+/// A master under test.
+pub struct Cluster {
+    pub master: Master,
+    client: reqwest::Client,
+}
+
+/// What it answered.
+#[derive(Debug)]
+pub struct Answer {
+    what: String,
+    pub code: u16,
+    pub headers: reqwest::header::HeaderMap,
+    /// Null where it is no JSON.
+    pub body: Value,
+    pub text: String,
+}
+
+impl Answer {
+    /// The body of an answer that must have this code.
+    pub fn is(self, code: u16) -> Value {
+        assert_eq!(self.code, code, "{}: {}", self.what, self.text);
+        self.body
+    }
+
+    /// Whether its message has these words.
+    pub fn says(&self, words: &str) -> bool {
+        self.body["message"].as_str().unwrap_or_default().contains(words)
+    }
+
+    /// Asserts that it is this error, with these words.
+    pub fn refuses(&self, code: u16, words: &str) {
+        assert!(self.code == code && self.says(words), "{}: {} {}", self.what, self.code, self.text);
+    }
+}
+
+/// A watch that is open.
+pub struct Watch {
+    path: String,
+    response: reqwest::Response,
+    rest: Vec<u8>,
+}
+
+impl Cluster {
+    /// A new one.
+    pub async fn running() -> Self {
+        let master = Master::running().await;
+        Self { client: master.client(), master }
+    }
+
+    /// Sends one request.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<reqwest::Body>,
+    ) -> Answer {
+        let url = format!("https://127.0.0.1:{}{path}", self.master.port);
+        let method_of = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = self.client.request(method_of, url).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response =
+            request.timeout(DEADLINE).send().await.unwrap_or_else(|error| panic!("{path}: {error:?}"));
+        let (code, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.unwrap();
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        Answer { what: format!("{method} {path}"), code, headers, body, text }
+    }
+
+    async fn with(&self, method: &str, path: &str, kind: &str, body: &Value) -> Answer {
+        self.send(method, path, &[("content-type", kind)], body.to_string()).await
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], "").await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.with("POST", path, "application/json", body).await
+    }
+
+    pub async fn put(&self, path: &str, body: &Value) -> Answer {
+        self.with("PUT", path, "application/json", body).await
+    }
+
+    /// A merge patch.
+    pub async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.with("PATCH", path, "application/merge-patch+json", body).await
+    }
+
+    /// Reads, changes and puts, again where somebody else was faster.
+    pub async fn update(&self, path: &str, change: impl Fn(&mut Value)) -> Value {
+        let put = async || {
+            let mut object = self.get(path).await.is(200);
+            change(&mut object);
+            match self.put(path, &object).await {
+                answer if answer.code == 409 => Err(answer.text),
+                answer => Ok(answer.is(200)),
+            }
+        };
+        wait_until(DEADLINE, put).await.unwrap()
+    }
+
+    /// A server-side apply.
+    pub async fn apply(&self, path: &str, body: &Value) -> Answer {
+        self.with("PATCH", path, "application/apply-patch+yaml", body).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, &[], "").await
+    }
+
+    /// Deletes with options.
+    pub async fn delete_with(&self, path: &str, propagation: &str) -> Answer {
+        self.with("DELETE", path, "application/json", &json!({"propagationPolicy": propagation})).await
+    }
+
+    /// The names in a list, in its order.
+    pub async fn names(&self, path: &str) -> Vec<String> {
+        let list = self.get(path).await.is(200);
+        let name = |item: &Value| item["metadata"]["name"].as_str().unwrap().to_owned();
+        list["items"].as_array().unwrap().iter().map(name).collect()
+    }
+
+    /// The revision of a list.
+    pub async fn revision(&self, path: &str) -> String {
+        revision(&self.get(path).await.is(200))
+    }
+
+    /// Opens a watch; the path has a query.
+    pub async fn watch(&self, path: &str) -> Watch {
+        let url = format!("https://127.0.0.1:{}{path}&watch=true", self.master.port);
+        let response = self.client.get(url).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 200, "{path}");
+        Watch { path: path.to_owned(), response, rest: Vec::new() }
+    }
+
+    /// Waits until the object at the path is as it should be.
+    pub async fn until(&self, path: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let look = async || match self.get(path).await {
+            answer if answer.code == 200 && is(&answer.body) => Ok(answer.body),
+            answer => Err(format!("{} {}", answer.code, answer.text)),
+        };
+        wait_until(DEADLINE, look)
+            .await
+            .unwrap_or_else(|seen| panic!("{path}: {seen}\n{}", self.master.log()))
+    }
+
+    /// Waits until nothing is at the path.
+    pub async fn gone(&self, path: &str) {
+        let look = async || match self.get(path).await {
+            answer if answer.code == 404 => Ok(()),
+            answer => Err(format!("{} {}", answer.code, answer.text)),
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{path} is there: {seen}"));
+    }
+
+    /// Makes a namespace that is ready for pods.
+    pub async fn namespace(&self, name: &str) {
+        self.post("/api/v1/namespaces", &json!({"metadata": {"name": name}})).await.is(201);
+        self.until(&format!("/api/v1/namespaces/{name}/serviceaccounts/default"), |_| true).await;
+    }
+
+    /// Runs kubectl as the administrator.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Output {
+        self.master.kubectl(&self.master.data_dir().join("admin.kubeconfig"), arguments).await
+    }
+}
+
+impl Watch {
+    /// The next event: its type and object.
+    pub async fn next(&mut self) -> (String, Value) {
+        match tokio::time::timeout(DEADLINE, self.read()).await {
+            Ok(Some(event)) => event,
+            Ok(None) => panic!("{} ended", self.path),
+            Err(_) => panic!("nothing comes of {}", self.path),
+        }
+    }
+
+    /// The next event must be of this type, for this object.
+    pub async fn shows(&mut self, kind: &str, name: &str) -> Value {
+        let (got, object) = self.next().await;
+        assert_eq!(
+            (got.as_str(), &object["metadata"]["name"]),
+            (kind, &json!(name)),
+            "{}: {object}",
+            self.path
+        );
+        object
+    }
+
+    /// Reads on until that event comes, past what is between.
+    pub async fn comes_to(&mut self, kind: &str, name: &str) -> Value {
+        self.until(kind, |object| object["metadata"]["name"] == name).await
+    }
+
+    /// Reads on until such an event comes.
+    pub async fn until(&mut self, kind: &str, is: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let (got, object) = self.next().await;
+            if got == kind && is(&object) {
+                return object;
+            }
+        }
+    }
+
+    /// Nothing comes.
+    pub async fn is_quiet(&mut self) {
+        if let Ok(event) = tokio::time::timeout(QUIET, self.read()).await {
+            panic!("{} shows {event:?}", self.path);
+        }
+    }
+
+    async fn read(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let mut event: Value = serde_json::from_slice(&line).unwrap();
+                return Some((event["type"].as_str().unwrap().to_owned(), event["object"].take()));
+            }
+            self.rest.extend(self.response.chunk().await.unwrap()?);
+        }
+    }
+}
+
+/// The revision that an object or a list says.
+pub fn revision(of: &Value) -> String {
+    of["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
+}

@@ -1,0 +1,171 @@
+//! The life of an object of any kind: found in discovery, made, read, watched, changed, its status changed, deleted, deleted with others.
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+
+/// What a kind of that resource needs to be put through it.
+pub struct Kind {
+    pub group: &'static str,
+    pub resource: &'static str,
+    pub kind: &'static str,
+    pub namespaced: bool,
+    pub names: [&'static str; 3],
+    /// The object but for its name.
+    pub object: Value,
+    /// What its status is set to, where it has one.
+    pub status: Option<Value>,
+}
+
+impl Kind {
+    /// A kind whose objects are named freely and have no status.
+    pub fn new(group: &'static str, resource: &'static str, kind: &'static str, object: Value) -> Self {
+        let names = ["life-a", "life-b", "life-c"];
+        Self { group, resource, kind, namespaced: false, names, object, status: None }
+    }
+
+    /// In namespaces.
+    pub fn in_namespaces(mut self) -> Self {
+        self.namespaced = true;
+        self
+    }
+
+    /// Objects have this status at some time.
+    pub fn status(mut self, status: Value) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// Objects may be called this.
+    pub fn names(mut self, names: [&'static str; 3]) -> Self {
+        self.names = names;
+        self
+    }
+
+    fn version(&self) -> String {
+        if self.group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{}/v1", self.group) }
+    }
+
+    fn object(&self, name: &str) -> Value {
+        let api_version = if self.group.is_empty() { "v1".to_owned() } else { format!("{}/v1", self.group) };
+        let mut object = self.object.clone();
+        object["apiVersion"] = json!(api_version);
+        object["kind"] = json!(self.kind);
+        object["metadata"] = json!({"name": name, "labels": {"life": self.resource}});
+        object
+    }
+}
+
+const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+/// Resources whose status is written without its annotations.
+const BARE_STATUS: [&str; 4] =
+    ["flowschemas", "prioritylevelconfigurations", "validatingadmissionpolicies", "volumeattachments"];
+
+/// Puts kinds through their lives, in a namespace that is there.
+pub async fn live(cluster: &Cluster, namespace: &str, kinds: Vec<Kind>) {
+    for kind in kinds {
+        found(cluster, &kind).await;
+        lives(cluster, namespace, &kind).await;
+    }
+}
+
+/// The group, the version, the resource with all its verbs, and its status.
+async fn found(cluster: &Cluster, kind: &Kind) {
+    if !kind.group.is_empty() {
+        let groups = cluster.get("/apis").await.is(200);
+        let named = |group: &&Value| group["name"] == kind.group;
+        let group = groups["groups"].as_array().unwrap().iter().find(named).expect(kind.group);
+        let version = json!({"groupVersion": format!("{}/v1", kind.group), "version": "v1"});
+        assert!(group["versions"].as_array().unwrap().contains(&version), "{group}");
+        let alone = cluster.get(&format!("/apis/{}", kind.group)).await.is(200);
+        assert!(
+            alone["kind"] == "APIGroup" && alone["versions"].as_array().unwrap().contains(&version),
+            "{alone}"
+        );
+    }
+    let resources = cluster.get(&kind.version()).await.is(200);
+    let resources = resources["resources"].as_array().unwrap();
+    let named = |name: String| resources.iter().find(|resource| resource["name"] == name);
+    let resource = named(kind.resource.to_owned()).expect(kind.resource);
+    assert_eq!((&resource["kind"], &resource["namespaced"]), (&json!(kind.kind), &json!(kind.namespaced)));
+    let verbs = resource["verbs"].as_array().unwrap();
+    assert!(VERBS.iter().all(|verb| verbs.contains(&json!(verb))), "{resource}");
+    assert!(
+        kind.status.is_none() || named(format!("{}/status", kind.resource)).is_some(),
+        "{}",
+        kind.resource
+    );
+}
+
+async fn lives(cluster: &Cluster, namespace: &str, kind: &Kind) {
+    let version = kind.version();
+    let all = format!("{version}/{}", kind.resource);
+    let here = if kind.namespaced {
+        format!("{version}/namespaces/{namespace}/{}", kind.resource)
+    } else {
+        all.clone()
+    };
+    let selected = format!("{here}?labelSelector=life={}", kind.resource);
+    let mut watch =
+        cluster.watch(&format!("{selected}&resourceVersion={}", cluster.revision(&here).await)).await;
+
+    let [first, second, _] = kind.names;
+    for name in kind.names {
+        let made = cluster.post(&here, &kind.object(name)).await.is(201);
+        assert!(
+            made["metadata"]["uid"].is_string() && made["metadata"]["creationTimestamp"].is_string(),
+            "{made}"
+        );
+        let path = format!("{here}/{name}");
+        assert_eq!(cluster.get(&path).await.is(200)["metadata"]["uid"], made["metadata"]["uid"]);
+        watch.comes_to("ADDED", name).await;
+        cluster.post(&here, &kind.object(name)).await.refuses(409, "already exists");
+    }
+    assert_eq!(cluster.names(&selected).await, sorted(kind));
+    assert_eq!(cluster.names(&format!("{all}?labelSelector=life={}", kind.resource)).await, sorted(kind));
+
+    let path = format!("{here}/{first}");
+    let patched =
+        cluster.patch(&path, &json!({"metadata": {"annotations": {"patched": "true"}}})).await.is(200);
+    assert_eq!(patched["metadata"]["annotations"]["patched"], "true");
+    watch.until("MODIFIED", |object| object["metadata"]["annotations"]["patched"] == "true").await;
+    cluster.update(&path, |object| object["metadata"]["annotations"]["updated"] = json!("true")).await;
+    watch.until("MODIFIED", |object| object["metadata"]["annotations"]["updated"] == "true").await;
+    let stale = cluster.put(&path, &patched).await;
+    stale.refuses(409, "the object has been modified");
+
+    if let Some(status) = &kind.status {
+        changes_status(cluster, &path, status, !BARE_STATUS.contains(&kind.resource)).await;
+    }
+
+    cluster.delete(&path).await;
+    cluster.gone(&path).await;
+    assert_eq!(watch.comes_to("DELETED", first).await["metadata"]["uid"], patched["metadata"]["uid"]);
+    cluster.send("DELETE", &selected, &[], "").await.is(200);
+    cluster.gone(&format!("{here}/{second}")).await;
+    watch.comes_to("DELETED", kind.names[2]).await;
+    assert_eq!(cluster.names(&selected).await, [""; 0]);
+}
+
+/// Reads, patches and puts the status, which leaves the rest as it was, as the rest leaves the status.
+async fn changes_status(cluster: &Cluster, path: &str, status: &Value, takes_annotations: bool) {
+    let at = format!("{path}/status");
+    let before = cluster.get(&at).await.is(200);
+    let patched = cluster.patch(&at, &json!({"status": status})).await.is(200);
+    let (field, value) = status.as_object().unwrap().iter().next().unwrap();
+    assert_eq!(&patched["status"][field], value, "{path}");
+    assert_eq!(patched["spec"], before["spec"]);
+    let put = cluster.update(&at, |object| object["metadata"]["annotations"]["status"] = json!("put")).await;
+    assert_eq!(&put["status"][field], value, "{path}");
+    let taken = if takes_annotations { json!("put") } else { json!(null) };
+    assert_eq!(cluster.get(path).await.is(200)["metadata"]["annotations"]["status"], taken, "{path}");
+    let ignored = cluster.patch(path, &json!({"status": {field: null}})).await.is(200);
+    assert_eq!(&ignored["status"][field], value, "{path}");
+}
+
+fn sorted(kind: &Kind) -> Vec<&'static str> {
+    let mut names = kind.names.to_vec();
+    names.sort_unstable();
+    names
+}

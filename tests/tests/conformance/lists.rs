@@ -1,0 +1,53 @@
+//! Lists in pieces, and tables where there are none.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, revision};
+
+const TEMPLATES: &str = "/api/v1/namespaces/default/podtemplates";
+
+#[tokio::test]
+async fn a_list_comes_in_pieces_of_one_moment() {
+    const ALL: usize = 40;
+    let cluster = Cluster::running().await;
+    let name = |number: usize| format!("template-{number:04}");
+    let template = |name: &str| json!({"metadata": {"name": name}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
+    for number in 0..ALL {
+        cluster.post(TEMPLATES, &template(&name(number))).await.is(201);
+    }
+    for limit in [1, 7, ALL - 1, ALL, ALL + 1] {
+        let (mut seen, mut next, mut first) = (Vec::<String>::new(), String::new(), None);
+        loop {
+            let piece = cluster.get(&format!("{TEMPLATES}?limit={limit}&continue={next}")).await.is(200);
+            let items = piece["items"].as_array().unwrap();
+            assert!(items.len() <= limit);
+            seen.extend(items.iter().map(|item| item["metadata"]["name"].as_str().unwrap().to_owned()));
+            assert_eq!(first.get_or_insert_with(|| revision(&piece)), &revision(&piece), "one moment");
+            next = piece["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            if next.is_empty() {
+                assert_eq!(piece["metadata"]["remainingItemCount"], Value::Null);
+                break;
+            }
+            assert_eq!(piece["metadata"]["remainingItemCount"], ALL - seen.len());
+            // What is made meanwhile is not in it.
+            if limit == 7 && seen.len() == 7 {
+                cluster.post(TEMPLATES, &template("template-9999")).await.is(201);
+            }
+        }
+        assert_eq!(seen, (0..ALL).map(name).collect::<Vec<_>>(), "in pieces of {limit}");
+        if limit == 7 {
+            cluster.delete(&format!("{TEMPLATES}/template-9999")).await.is(200);
+        }
+    }
+    assert_eq!(cluster.names(TEMPLATES).await.len(), ALL);
+}
+
+#[tokio::test]
+async fn a_question_is_no_table() {
+    let cluster = Cluster::running().await;
+    let question = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
+    let headers =
+        [("content-type", "application/json"), ("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(cluster.send("POST", path, &headers, question).await.is(406)["reason"], "NotAcceptable");
+}
