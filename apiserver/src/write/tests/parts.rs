@@ -436,3 +436,25 @@ async fn large_answers_are_compressed_for_those_who_ask() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_is_served_as_bindings_is_no_way_to_pods() {
+    let server = server().await;
+    let (code, made) = server.json("POST", PODS, pod("p", json!({}))).await;
+    assert_eq!(code, 201, "{made}");
+    const BINDINGS: &str = "/api/v1/namespaces/default/bindings";
+    for (method, path, code) in [
+        ("PUT", "/p", 405),
+        ("PATCH", "/p", 405),
+        ("DELETE", "/p", 405),
+        ("DELETE", "", 405),
+        ("GET", "/p", 405),
+        ("GET", "", 405),
+        ("PUT", "/p/status", 404),
+        ("POST", "/p/eviction", 404),
+    ] {
+        let answer = server.ask(method, &format!("{BINDINGS}{path}"), MERGE, made.to_string()).await;
+        assert_eq!(answer.0, code, "{method} {path}: {}", answer.1);
+    }
+    assert_eq!(server.get(&format!("{PODS}/p")).await, (200, made));
+}
