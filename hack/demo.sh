@@ -58,8 +58,9 @@ free_port() {
 
 start() {
   say "starting a kubelet: node $NODE, manifests in $MANIFESTS, log in $STATE/kubelet.log"
-  # A session of its own, so that Ctrl-C reaches this script alone and the kubelet can still take its pods down.
-  $SUDO setsid "$KUBELET" run --root-dir "$STATE/root" --pod-manifest-path "$MANIFESTS" --hostname-override "$NODE" \
+  # A session of its own, so that Ctrl-C reaches this script alone and the kubelet can still take its pods down. Its own
+  # process number, because sudo passes no signal on that comes from its own process group.
+  $SUDO setsid sh -c 'echo $$ >"$0"; exec "$@"' "$STATE/pid" "$KUBELET" run --root-dir "$STATE/root" --pod-manifest-path "$MANIFESTS" --hostname-override "$NODE" \
     --docker-endpoint "$DOCKER_HOST" --port 0 --healthz-port 0 >"$STATE/kubelet.log" 2>&1 </dev/null &
   PID=$!
 }
@@ -107,7 +108,7 @@ tear_down() {
   if alive; then
     rm -f "$MANIFESTS"/*
     wait_until $GONE_SECONDS gone || say "the kubelet left pods behind; removing their containers"
-    $SUDO kill -TERM "$PID" 2>/dev/null || true
+    $SUDO kill -TERM "$(cat "$STATE/pid")" 2>/dev/null || true
     wait "$PID" 2>/dev/null || true
   fi
   local left
