@@ -108,7 +108,8 @@ tear_down() {
   if alive; then
     rm -f "$MANIFESTS"/*
     wait_until $GONE_SECONDS gone || say "the kubelet left pods behind; removing their containers"
-    $SUDO kill -TERM "$(cat "$STATE/pid")" 2>/dev/null || true
+    # The shell's own: a small Debian has no kill command.
+    $SUDO sh -c 'kill -TERM "$1"' -- "$(cat "$STATE/pid")" 2>/dev/null || true
     wait "$PID" 2>/dev/null || true
   fi
   local left
