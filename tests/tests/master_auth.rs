@@ -65,7 +65,7 @@ async fn users_may_what_they_were_given_and_are_told_what_they_were_not() {
         ("auth can-i create pods --subresource=exec -n shop", "no"),
         ("auth can-i get /version", "yes"),
         ("auth can-i get /metrics", "no"),
-        ("get configmaps -n shop -o name", ""),
+        ("get configmaps -n shop -o name", "configmap/kube-root-ca.crt"),
     ] {
         let output = as_file(&master, &joe, arguments).await;
         assert_eq!(output.stdout.trim_end(), expected, "{arguments} {output:?}");

@@ -16,8 +16,18 @@ pub struct Sources {
 /// Asks cargo for them.
 pub fn find() -> Sources {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // Packages that only other platforms need are not there.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--filter-platform",
+            &platform,
+            "--manifest-path",
+        ])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .output()
         .unwrap();

@@ -89,11 +89,7 @@ impl Write<'_> {
         meta::created(self.resource, &mut object, self.objects.namespace.as_deref(), &fresh)?;
         let name = meta::text(&object, "name").to_owned();
         check_name(self.resource, &name)?;
-        let (mut object, warnings) = self.complete(Operation::Create, &name, object, None).await?;
-        // What the kind decides by itself is nobody's: a client that applies later need not name it.
-        if by == By::Update {
-            object = self.owned(None, object);
-        }
+        let (mut object, warnings) = self.complete(Operation::Create, &name, object, None, by).await?;
         self.resource.strategy.prepare(&mut object, None, &self.part);
         let (object, warnings) = self.check(Operation::Create, &name, object, None, warnings).await?;
         if self.options.dry_run {
@@ -117,10 +113,7 @@ impl Write<'_> {
     ) -> Result<Option<Written>, Status> {
         let name = before.name();
         let object = meta::updated(self.resource, old, object, &self.part, self.pick)?;
-        let (mut object, warnings) = self.complete(Operation::Update, name, object, Some(old)).await?;
-        if by == By::Update {
-            object = self.owned(Some(old), object);
-        }
+        let (mut object, warnings) = self.complete(Operation::Update, name, object, Some(old), by).await?;
         self.resource.strategy.prepare(&mut object, Some(old), &self.part);
         meta::count_generation(self.resource, old, &mut object);
         let (object, warnings) = self.check(Operation::Update, name, object, Some(old), warnings).await?;
@@ -151,8 +144,13 @@ impl Write<'_> {
         name: &str,
         mut object: Json,
         old: Option<&Json>,
+        by: By,
     ) -> Result<(Json, Vec<String>), Status> {
         self.resource.strategy.default(&mut object);
+        // What admission adds and the kind decides by itself is nobody's: a client that applies later need not name it.
+        if by == By::Update {
+            object = self.owned(old, object);
+        }
         let mut attempt = self.attempt(operation, name, object, old);
         for admission in self.desk.admission {
             admission.mutate(&mut attempt).await?;

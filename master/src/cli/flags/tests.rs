@@ -40,9 +40,9 @@ fn flags_are_read() {
 
 #[test]
 fn what_has_no_effect_yet_is_told_once() {
-    let flags = RunFlags { controllers: some("none"), scheduler: some("false"), ..RunFlags::default() };
+    let flags = RunFlags { scheduler: some("false"), ..RunFlags::default() };
     let warnings = read(&flags, None, None).unwrap().warnings;
-    assert_eq!(warnings, ["not in this version and without effect: --controllers, --scheduler"]);
+    assert_eq!(warnings, ["not in this version and without effect: --scheduler"]);
 }
 
 #[test]
