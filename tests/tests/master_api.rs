@@ -89,3 +89,93 @@ async fn an_apply_that_takes_the_last_label_keeps_the_rest() {
     assert_eq!(apply(", labels: {tier: one}").await, "{\"tier\":\"one\"}");
     assert_eq!(apply("").await, "");
 }
+
+/// Writes a body as it is, past what kubectl would make of it; its errors are the server's.
+async fn raw(master: &Master, verb: &str, path: &str, body: &str) -> String {
+    let file = master.data_dir().join("body");
+    std::fs::write(&file, body).unwrap();
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let output = master.kubectl(&admin, &[verb, "--raw", path, "-f", file.to_str().unwrap()]).await;
+    format!("{}{}", output.stdout, output.stderr)
+}
+
+#[tokio::test]
+async fn what_stands_twice_or_is_of_the_wrong_type_is_refused() {
+    let master = Master::running().await;
+    let maps = "/api/v1/namespaces/default/configmaps?fieldValidation=Strict";
+    let twice = r#"{"metadata": {"name": "a"}, "dat": 1, "data": {"k": "v", "k": "w"}}"#;
+    let said = raw(&master, "create", maps, twice).await;
+    assert!(
+        said.contains("strict decoding error: unknown field") && said.contains("duplicate field"),
+        "{said}"
+    );
+    let said = raw(&master, "create", maps, r#"{"metadata": {"name": "a"}, "data": {"k": 1}}"#).await;
+    assert!(said.contains("BadRequest") && said.contains("cannot be handled as a ConfigMap"), "{said}");
+    let mistyped =
+        ["patch", "configmap", "kube-root-ca.crt", "--type=merge", "-p", r#"{"data": {"ca.crt": 1}}"#];
+    let admin = master.data_dir().join("admin.kubeconfig");
+    assert_ne!(master.kubectl(&admin, &mistyped).await.code, 0);
+}
+
+#[tokio::test]
+async fn a_lease_is_made_by_putting_it_there_and_a_config_map_is_not() {
+    let master = Master::running().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let said = raw(&master, "replace", &format!("{leases}/a"), r#"{"metadata": {"name": "a"}}"#).await;
+    assert!(said.contains("\"uid\""), "{said}");
+    assert_eq!(kubectl(&master, &["get", "leases", "-o", "name"]).await, "lease.coordination.k8s.io/a\n");
+    let map = "/api/v1/namespaces/default/configmaps/a";
+    let said = raw(&master, "replace", map, r#"{"metadata": {"name": "a"}}"#).await;
+    assert!(said.contains("NotFound"), "{said}");
+}
+
+#[tokio::test]
+async fn events_have_two_names_and_pods_an_older_one() {
+    let master = Master::running().await;
+    let event = r#"{"metadata": {"name": "e"}, "regarding": {"kind": "Pod", "apiVersion": "v1", "name": "p", "namespace": "default"},
+        "note": "so it is", "type": "Normal", "reason": "Because", "action": "Doing",
+        "eventTime": "2026-01-02T03:04:05.000006Z", "reportingController": "example.com/c", "reportingInstance": "c-0"}"#;
+    let newer = "/apis/events.k8s.io/v1/namespaces/default/events";
+    let said = raw(&master, "create", newer, event).await;
+    assert!(said.contains("events.k8s.io/v1"), "{said}");
+    let note = [
+        "get",
+        "events.events.k8s.io",
+        "--field-selector=regarding.name=p",
+        "-o",
+        "jsonpath={.items[0].note}",
+    ];
+    assert_eq!(kubectl(&master, &note).await, "so it is");
+    for table in ["events", "events.events.k8s.io"] {
+        let table = kubectl(&master, &["get", table]).await;
+        assert!(
+            table.starts_with("LAST SEEN") && table.contains("pod/p") && table.contains("so it is"),
+            "{table}"
+        );
+    }
+    let told = kubectl(&master, &["events", "--for=pod/p"]).await;
+    assert!(told.contains("so it is"), "{told}");
+
+    let pod = r#"{"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"host": "n1"}}"#;
+    let said = raw(&master, "create", "/api/v1beta3/namespaces/default/pods", pod).await;
+    assert!(said.contains("\"host\":\"n1\""), "{said}");
+    assert_eq!(kubectl(&master, &["get", "pod", "p", "-o", "jsonpath={.spec.nodeName}"]).await, "n1");
+    let old = kubectl(&master, &["get", "--raw", "/api/v1beta3/namespaces/default/pods/p"]).await;
+    assert!(old.contains("\"host\":\"n1\"") && old.contains("\"v1beta3\""), "{old}");
+}
+
+#[tokio::test]
+async fn revisions_are_matched_as_asked_for() {
+    let master = Master::running().await;
+    let ask = async |query: &str| {
+        let (code, body) = master.ask_as_admin(&format!("/api/v1/namespaces?{query}")).await;
+        (code, serde_json::from_str::<serde_json::Value>(&body).unwrap())
+    };
+    let (code, all) = ask("resourceVersion=0&limit=1").await;
+    assert_eq!((code, all["items"].as_array().unwrap().len() >= 4), (200, true), "{all}");
+    let revision = all["metadata"]["resourceVersion"].as_str().unwrap();
+    let (code, exact) = ask(&format!("resourceVersion={revision}&resourceVersionMatch=Exact")).await;
+    assert_eq!((code, exact["metadata"]["resourceVersion"].as_str()), (200, Some(revision)), "{exact}");
+    assert_eq!(ask("resourceVersionMatch=Exact").await.0, 422);
+    assert_eq!(ask(&format!("resourceVersion={revision}&continue=x")).await.0, 400);
+}
