@@ -158,14 +158,13 @@ async fn a_link_that_leaves_its_volume_is_refused() {
 #[tokio::test]
 async fn a_pod_that_fills_its_volume_is_evicted_until_it_is_edited() {
     let world = World::running("evicted").await;
-    let of = |mebibytes: u32| {
-        let script =
-            format!("dd if=/dev/zero of=/data/file bs=1M count={mebibytes}; {}", tests::manifest::FOREVER);
+    let of = |limit: &str| {
+        let script = format!("dd if=/dev/zero of=/data/file bs=1M count=3; {}", tests::manifest::FOREVER);
         let main = container("main", &script, "volumeMounts: [{name: data, mountPath: /data}]");
-        let volumes = "volumes: [{name: data, emptyDir: {sizeLimit: 1Mi}}]";
+        let volumes = format!("volumes: [{{name: data, emptyDir: {{sizeLimit: {limit}}}}}]");
         pod("web", &format!("{volumes}\ncontainers:\n- {main}"))
     };
-    world.write("web.yaml", &of(3));
+    world.write("web.yaml", &of("1Mi"));
     let is_evicted = |pod: &Pod| pod.text("/status/reason") == "Evicted";
     let web = world.wait_for_pod("web", "to be evicted", is_evicted).await;
     let message = "Usage of EmptyDir volume \"data\" exceeds the limit \"1Mi\".";
@@ -175,6 +174,6 @@ async fn a_pod_that_fills_its_volume_is_evicted_until_it_is_edited() {
         world.root_dir().join("pods").join(web.uid()).join("volumes/kubernetes.io~empty-dir/data/file");
     let gone = async || if file.exists() { Err("it is there".to_owned()) } else { Ok(()) };
     world.wait_for("the file to go", gone).await;
-    world.write("web.yaml", &of(0));
+    world.write("web.yaml", &of("8Mi"));
     world.wait_ready("web").await;
 }

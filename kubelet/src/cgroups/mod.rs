@@ -5,15 +5,15 @@
 //! the containers in. Under systemd's driver the same is told to systemd ([`Slices`]). Where neither can be done (rootless,
 //! remote engine) there are none.
 
+mod burstable;
 mod slices;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use self::burstable::Burstable;
 use crate::observed::PodUid;
 use crate::runtime::spec::Resources;
 pub use slices::Slices;
@@ -51,8 +51,7 @@ enum Version {
 pub struct Cgroups {
     root: PathBuf,
     version: Version,
-    /// Shares of the Burstable pods, whose sum their class gets.
-    burstable: Mutex<BTreeMap<PodUid, i64>>,
+    burstable: Burstable,
 }
 
 impl Cgroups {
@@ -64,7 +63,7 @@ impl Cgroups {
     /// The cgroups below a directory that looks like the kernel's.
     fn at(root: &Path) -> Option<Self> {
         let version = if root.join("cgroup.controllers").exists() { Version::V2 } else { Version::V1 };
-        let cgroups = Self { root: root.to_owned(), version, burstable: Mutex::default() };
+        let cgroups = Self { root: root.to_owned(), version, burstable: Burstable::default() };
         match cgroups.make(KUBEPODS) {
             Ok(()) => Some(cgroups),
             Err(error) => {
@@ -86,9 +85,7 @@ impl Cgroups {
         self.make(path)?;
         self.limit(path, &pod.resources)?;
         if pod.burstable {
-            self.weigh(|shares| {
-                shares.insert(uid.clone(), pod.resources.cpu_shares.unwrap_or(LEAST_SHARES))
-            })?;
+            self.weigh(uid, Some(pod.resources.cpu_shares.unwrap_or(LEAST_SHARES)))?;
         }
         if let Some(class) = path.strip_suffix(&format!("/pod{uid}"))
             && class.ends_with("besteffort")
@@ -98,38 +95,32 @@ impl Cgroups {
         Ok(())
     }
 
-    /// Removes the cgroup of a pod whose containers are gone. Safe to repeat.
+    /// Removes the cgroup of a pod whose containers are gone, as far as it goes. Safe to repeat.
     ///
     /// # Errors
-    /// Something still runs in it.
+    /// Something still runs in it: the first such directory is named.
     pub fn release(&self, uid: &PodUid) -> io::Result<()> {
+        let mut released = self.weigh(uid, None);
         for class in ["", "/burstable", "/besteffort"] {
             let path = format!("{KUBEPODS}{class}/pod{uid}");
             for directory in self.directories(&path) {
                 match std::fs::remove_dir(&directory) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(named(&directory, &error));
+                        released = released.and(Err(named(&directory, &error)));
                     }
                     Ok(()) | Err(_) => {}
                 }
             }
         }
-        self.weigh(|shares| shares.remove(uid))
+        released
     }
 
-    /// Changes the shares of the Burstable pods and gives their class the sum.
-    fn weigh(&self, change: impl FnOnce(&mut BTreeMap<PodUid, i64>) -> Option<i64>) -> io::Result<()> {
-        let (before, sum) = {
-            let mut shares = self.burstable.lock().unwrap_or_else(PoisonError::into_inner);
-            let before: i64 = shares.values().sum();
-            change(&mut shares);
-            (before, shares.values().sum::<i64>())
-        };
-        if before == sum {
-            return Ok(());
-        }
+    /// Notes or forgets the shares of a Burstable pod and gives the class their sum.
+    fn weigh(&self, uid: &PodUid, shares: Option<i64>) -> io::Result<()> {
         let class = format!("{KUBEPODS}/burstable");
-        self.limit(&class, &Resources { cpu_shares: Some(sum.max(LEAST_SHARES)), ..Resources::default() })
+        self.burstable.weigh(uid, shares, |sum| {
+            self.limit(&class, &Resources { cpu_shares: Some(sum), ..Resources::default() })
+        })
     }
 
     /// The directories of one cgroup: one a controller, or just one.

@@ -73,6 +73,21 @@ fn the_burstable_class_weighs_what_its_pods_ask_for() {
 }
 
 #[test]
+fn a_directory_that_stays_holds_up_nothing_else() {
+    let (root, cgroups) = v1();
+    for uid in ["a", "b"] {
+        cgroups.hold(&PodUid::new(uid), &pod("/burstable", uid, 100)).unwrap();
+    }
+    for controller in ["memory", "pids"] {
+        empty(root.path(), &format!("{controller}/kubepods/burstable/poda"));
+    }
+    let error = cgroups.release(&PodUid::new("a")).unwrap_err().to_string();
+    assert!(error.contains("cpu/kubepods/burstable/poda: "), "{error}");
+    assert!(!root.path().join("pids/kubepods/burstable/poda").exists());
+    assert_eq!(read(root.path(), "cpu/kubepods/burstable/cpu.shares"), "100");
+}
+
+#[test]
 fn best_effort_gets_what_is_left() {
     let (root, cgroups) = v1();
     cgroups.hold(&PodUid::new("a"), &pod("/besteffort", "a", 2)).unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Key;
+use super::{Hashes, Key};
 use crate::observed::{self, State, Timestamp};
 
 /// What is remembered about one pod. Kept on disk but for what a restarted kubelet finds out again.
@@ -70,8 +70,11 @@ pub struct Terminal {
     pub reason: String,
     /// What a person should know.
     pub message: String,
-    /// [`super::Hashes::all`] at that time: an edited pod runs anew.
+    /// [`Hashes::all`] at that time: an edited pod runs anew.
     pub hashes: String,
+    /// [`Hashes::spec`] at that time where any edit makes the pod run anew; empty otherwise.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub spec: String,
 }
 
 /// Something could not be done and is tried again.
@@ -91,9 +94,15 @@ pub struct Failure {
 pub const EVICTED: &str = "Evicted";
 
 impl Terminal {
-    /// The pod is evicted.
-    pub fn evicted(message: String, hashes: String) -> Self {
-        Self { succeeded: false, reason: EVICTED.to_owned(), message, hashes }
+    /// The pod is evicted, until anything of its spec is edited: what it may take is in no hash of what runs.
+    pub fn evicted(message: String, hashes: &Hashes) -> Self {
+        let (reason, spec) = (EVICTED.to_owned(), hashes.spec.clone());
+        Self { succeeded: false, reason, message, hashes: hashes.all(), spec }
+    }
+
+    /// True as long as no edit makes the pod run anew.
+    pub fn stands(&self, hashes: &Hashes) -> bool {
+        self.hashes == hashes.all() && (self.spec.is_empty() || self.spec == hashes.spec)
     }
 
     /// True when what the pod took is to be given back.
@@ -123,8 +132,8 @@ impl Failure {
 
 impl History {
     /// An edited pod that had come to its end begins anew: what ended before `now` no longer counts.
-    pub fn revive(&mut self, hashes: &str, now: Timestamp) {
-        if self.terminal.as_ref().is_some_and(|terminal| terminal.hashes != hashes) {
+    pub fn revive(&mut self, hashes: &Hashes, now: Timestamp) {
+        if self.terminal.as_ref().is_some_and(|terminal| !terminal.stands(hashes)) {
             self.terminal = None;
             self.started_at = Some(now);
             self.revived_at = Some(now);

@@ -42,10 +42,12 @@ pub struct Hashes {
     pub sandbox: String,
     /// Of each container by name, init containers and sidecars among them.
     pub containers: BTreeMap<String, String>,
+    /// Of the whole spec as it is written; restarts nothing that runs.
+    pub spec: String,
 }
 
 impl Hashes {
-    /// One text for the whole, to tell whether a finished pod has been edited.
+    /// One text for all that runs, to tell whether a finished pod is to run anew.
     pub fn all(&self) -> String {
         let mut all = self.sandbox.clone();
         for (name, hash) in &self.containers {

@@ -178,9 +178,8 @@ impl<'a> View<'a> {
 
     /// How the pod has come to its end by itself, if it has.
     pub(super) fn terminal(&self, input: &Input<'_>) -> Option<Terminal> {
-        let hashes = input.hashes.all();
         if let Some(terminal) = &input.history.terminal
-            && terminal.hashes == hashes
+            && terminal.stands(input.hashes)
         {
             return Some(terminal.clone());
         }
@@ -189,7 +188,8 @@ impl<'a> View<'a> {
                 succeeded: false,
                 reason: "DeadlineExceeded".to_owned(),
                 message: "Pod was active on the node longer than the specified deadline".to_owned(),
-                hashes,
+                hashes: input.hashes.all(),
+                spec: String::new(),
             });
         }
         let ended = |succeeded| {
@@ -197,7 +197,8 @@ impl<'a> View<'a> {
                 succeeded,
                 reason: String::new(),
                 message: String::new(),
-                hashes: hashes.clone(),
+                hashes: input.hashes.all(),
+                spec: String::new(),
             })
         };
         for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {

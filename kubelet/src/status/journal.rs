@@ -4,11 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use super::Board;
 use crate::disk;
@@ -19,17 +20,21 @@ const KEPT: usize = 500;
 const MOST_BYTES: usize = 2 * 1024 * 1024;
 /// Events wait this long for others before they are written together; a kubelet that is killed loses so much.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How long a kubelet that stops waits for the last of them to be written; a disk that answers takes milliseconds.
+const LAST_WRITE: Duration = Duration::from_secs(2);
 
 /// The file of events in the kubelet's directory.
 #[derive(Clone, Debug)]
 pub struct Journal {
     path: PathBuf,
+    /// Held while the file is written: each write uses the same partial file.
+    writing: Arc<Mutex<()>>,
 }
 
 impl Journal {
     /// That of a root directory.
     pub fn new(root_dir: &Path) -> Self {
-        Self { path: root_dir.join("events.json") }
+        Self { path: root_dir.join("events.json"), writing: Arc::default() }
     }
 
     /// Shows again what an earlier kubelet showed and whose time is not over. What cannot be read is told in the log.
@@ -49,13 +54,27 @@ impl Journal {
         loop {
             board.new_events().await;
             tokio::time::sleep(PAUSE).await;
-            let (journal, board) = (self.clone(), board.clone());
-            disk::run(move || journal.write(&board)).await;
+            self.write_aside(board.clone()).await;
         }
     }
 
+    /// Writes the latest events before the kubelet stops, which does not wait for a disk that hangs.
+    pub async fn write_last(&self, board: Arc<Board>) {
+        if timeout(LAST_WRITE, self.write_aside(board)).await.is_err() {
+            let path = self.path.display();
+            tracing::warn!(%path, "the disk does not answer; the latest events are lost");
+        }
+    }
+
+    async fn write_aside(&self, board: Arc<Board>) {
+        let journal = self.clone();
+        disk::run(move || journal.write(&board)).await;
+    }
+
     /// Writes the latest events in one atomic step; a disk that refuses is told in the log.
-    pub fn write(&self, board: &Board) {
+    fn write(&self, board: &Board) {
+        // Before the events are read: who writes last writes the latest.
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = self.save(&board.events()) {
             let path = self.path.display();
             tracing::warn!(%path, %error, "cannot write events down; a restarted kubelet will not know them");

@@ -109,7 +109,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board: board.clone(), runtime, health, metrics, configuration };
     let served = server::serve_socket(&root_dir, &context, stopped).await;
-    journal.write(&board);
+    journal.write_last(board).await;
     served.context("cannot serve the node's API")
 }
 

@@ -19,7 +19,8 @@ pub(super) fn of(pod: &Pod) -> Hashes {
     let all = plan::spec(pod).containers.iter().chain(inits);
     let containers =
         all.map(|c| (c.name.clone(), join([of_container(&c.name), sandbox.clone()].into_iter()))).collect();
-    Hashes { sandbox, containers }
+    let spec = join(serde_json::to_string(&pod.spec).into_iter());
+    Hashes { sandbox, containers, spec }
 }
 
 fn join(parts: impl Iterator<Item = String>) -> String {

@@ -126,7 +126,7 @@ impl Worker {
         let containers = plan::spec(&pod).containers.iter().chain(plan::inits(&pod));
         self.needs_address = containers.filter(|c| spec::needs_pod_ip(c)).map(|c| c.name.clone()).collect();
         self.generation += 1;
-        self.history.revive(&self.hashes.all(), Timestamp::now());
+        self.history.revive(&self.hashes, Timestamp::now());
         if self.history.terminal.is_some() {
             self.tools.finished.add(self.uid.clone());
         }
@@ -330,7 +330,7 @@ impl Worker {
         self.tools.metrics.evicted("emptydirfs.limit");
         self.tools.outbox.note(About::pod(self.pod()), Severity::Warning, plan::EVICTED, message.clone());
         self.tools.finished.add(self.uid.clone());
-        self.history.terminal = Some(Terminal::evicted(message, self.hashes.all()));
+        self.history.terminal = Some(Terminal::evicted(message, &self.hashes));
     }
 
     fn finish(&mut self, done: Done) {

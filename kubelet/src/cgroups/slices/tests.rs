@@ -72,9 +72,9 @@ fn a_pod_is_held_to_its_sums_and_its_class_to_the_sum_of_those() {
 
     systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap();
     let expected = [
+        format!("{set} kubepods-burstable.slice CPUWeight=39"),
         "stop kubepods-burstable-podb.slice".to_owned(),
         "revert kubepods-burstable-podb.slice".to_owned(),
-        format!("{set} kubepods-burstable.slice CPUWeight=39"),
     ];
     assert_eq!(systemd.heard(), expected);
 
@@ -92,4 +92,34 @@ fn a_refusal_is_told_in_systemds_words() {
     let error =
         systemd.slices.hold(&PodUid::new("a"), &pod("kubepods-poda.slice", 2)).unwrap_err().to_string();
     assert!(error.contains("kubepods-poda.slice") && error.ends_with(": Access denied"), "{error}");
+}
+
+#[test]
+fn what_is_refused_at_the_end_holds_up_nothing_else() {
+    let systemd = Listener::new("case $1 in stop) echo 'Access denied' >&2; exit 4;; esac");
+    let (a, b) = (PodUid::new("a"), PodUid::new("b"));
+    systemd.slices.hold(&a, &pod("kubepods-burstable-poda.slice", 1024)).unwrap();
+    systemd.slices.hold(&b, &pod("kubepods-burstable-podb.slice", 2048)).unwrap();
+    systemd.heard();
+    let error = systemd.slices.release(&b, "kubepods-burstable-podb.slice").unwrap_err().to_string();
+    assert!(error.starts_with("systemctl stop ") && error.ends_with(": Access denied"), "{error}");
+    let expected = [
+        "set-property --runtime kubepods-burstable.slice CPUWeight=39",
+        "stop kubepods-burstable-podb.slice",
+        "revert kubepods-burstable-podb.slice",
+    ];
+    assert_eq!(systemd.heard(), expected);
+}
+
+#[test]
+fn a_pod_that_an_earlier_kubelet_held_is_looked_for_in_every_class() {
+    let systemd = Listener::new("case $1-$2 in stop-*-burstable-*) exit 0;; stop-*) exit 5;; esac");
+    let forgotten = |of: &str| [format!("stop {of}-podu.slice"), format!("revert {of}-podu.slice")];
+    for all in ["kubepods", "site-kubepods"] {
+        let expected = ["", "-burstable", "-besteffort"].map(|class| forgotten(&format!("{all}{class}")));
+        for class in ["", "-burstable", "-besteffort"] {
+            systemd.slices.release(&PodUid::new("u"), &format!("{all}{class}-podu.slice")).unwrap();
+            assert_eq!(systemd.heard(), expected.as_flattened());
+        }
+    }
 }

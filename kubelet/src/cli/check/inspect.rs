@@ -91,7 +91,7 @@ fn lacking(desired: &Desired, objects: &[Found]) -> Vec<FoundProblem> {
     for pod in desired.pods.values() {
         let Some(found) = found(objects, &pod.pod) else { continue };
         let missing = missing::of(&pod.pod, &desired.references).into_iter();
-        warnings.extend(missing.map(|missing| at(found, missing.path, missing.what, missing::REMEDY)));
+        warnings.extend(missing.map(|missing| at(found, missing.path, missing.what, missing.remedy)));
     }
     warnings
 }

@@ -12,11 +12,14 @@ pub(super) struct Missing {
     pub path: String,
     /// What is missing.
     pub what: String,
+    /// What a person can do about it.
+    pub remedy: &'static str,
 }
 
-/// What a person can do about it.
-pub(super) const REMEDY: &str =
+const WAITS: &str =
     "put it beside the pod, or check it together with what holds it; the pod waits until the node has it";
+const PULLS_WITHOUT: &str = "put it beside the pod, or check it together with what holds it; the pod does not wait for it: \
+                             until the node has it, images are pulled without it";
 
 /// Everything the pod lacks, each object or key once.
 pub(super) fn of(pod: &Pod, references: &References) -> Vec<Missing> {
@@ -33,7 +36,8 @@ pub(super) fn of(pod: &Pod, references: &References) -> Vec<Missing> {
         search.volume(&format!("spec.volumes[{at}]"), volume);
     }
     for (at, secret) in spec.image_pull_secrets.iter().flatten().enumerate() {
-        search.need(format!("spec.imagePullSecrets[{at}].name"), Kind::Secret, Some(&secret.name), None);
+        let path = format!("spec.imagePullSecrets[{at}].name");
+        search.look_for(path, Kind::Secret, Some(&secret.name), None, PULLS_WITHOUT);
     }
     search.missing
 }
@@ -110,8 +114,20 @@ impl Search<'_> {
         }
     }
 
-    /// Notes what is not there: the object, or a key of it.
+    /// Notes what is not there and what the pod waits for: the object, or a key of it.
     fn need(&mut self, path: String, kind: Kind, name: Option<&str>, key: Option<&str>) {
+        self.look_for(path, kind, name, key, WAITS);
+    }
+
+    /// Notes what is not there.
+    fn look_for(
+        &mut self,
+        path: String,
+        kind: Kind,
+        name: Option<&str>,
+        key: Option<&str>,
+        remedy: &'static str,
+    ) {
         let Some(name) = name.filter(|name| !name.is_empty()) else { return };
         let object = format!("{} {}/{name}", kind.name(), self.namespace);
         let what = match (self.has(kind, name, key), key) {
@@ -120,7 +136,7 @@ impl Search<'_> {
             (Some(_), _) => return,
         };
         if self.told.insert(what.clone()) {
-            self.missing.push(Missing { path, what });
+            self.missing.push(Missing { path, what, remedy });
         }
     }
 

@@ -108,6 +108,28 @@ fn what_a_pod_lacks_is_a_warning() {
 }
 
 #[test]
+fn a_pod_waits_for_what_it_uses_and_not_for_a_pull_secret() {
+    let secret = ("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\n".to_owned());
+    let pulls = "  imagePullSecrets: [{name: s}]\n";
+    let uses = "    envFrom: [{secretRef: {name: s}}]\n";
+    let waits = "the pod waits until the node has it";
+    let goes_on = "the pod does not wait for it: until the node has it, images are pulled without it";
+    for (pod, path, remedy) in [
+        (pod("a", pulls), "spec.imagePullSecrets[0].name", goes_on),
+        (pod("a", uses), "spec.containers[0].envFrom[0].secretRef.name", waits),
+        (pod("a", &format!("{uses}{pulls}")), "spec.containers[0].envFrom[0].secretRef.name", waits),
+    ] {
+        let said = checked(&[("a.yaml", &pod)]);
+        assert!(
+            said.contains(&format!("{path}: none of these manifests holds the Secret default/s; ")),
+            "{said}"
+        );
+        assert!(said.lines().next().unwrap().ends_with(remedy), "{said}");
+        assert_eq!(checked(&[("a.yaml", &pod), (secret.0, &secret.1)]), "2 objects fine\n");
+    }
+}
+
+#[test]
 fn machines_read_json() {
     let inputs = [Input { origin: "a.yaml".to_owned(), read: Ok(pod("a", "    imag: y\n").into_bytes()) }];
     let report = inspect(&inputs, "n", Timestamp::UNIX_EPOCH);

@@ -45,8 +45,8 @@ fn the_directory_goes_last() {
 #[test]
 fn an_evicted_pod_ends_fast_and_gives_back_what_it_took() {
     let evicted = |moment: Moment| {
-        let hashes = hashes(&moment.pod).all();
-        moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), hashes)))
+        let hashes = hashes(&moment.pod);
+        moment.tune(|m| m.history.terminal = Some(Terminal::evicted("too much".to_owned(), &hashes)))
     };
     let up = Moment::of(WEB).up().with("web", 0, running(2)).with("db", 0, running(2));
     assert_eq!(evicted(up).says(), "stop db0 2s PodEnds, stop web0 2s PodEnds");

@@ -35,7 +35,7 @@ fn pod(spec: &str) -> Pod {
     }
 }
 
-/// Hashes that follow image and name alone.
+/// Hashes that follow image and name alone, but for that of the spec.
 fn hashes(pod: &Pod) -> Hashes {
     let containers = super::spec(pod).containers.iter().chain(super::inits(pod));
     let hash = |c: &k8s_openapi::api::core::v1::Container| {
@@ -45,6 +45,7 @@ fn hashes(pod: &Pod) -> Hashes {
     Hashes {
         containers: containers.map(|c| (c.name.clone(), format!("{sandbox}/{}", hash(c)))).collect(),
         sandbox,
+        spec: serde_json::to_string(&pod.spec).unwrap(),
     }
 }
 

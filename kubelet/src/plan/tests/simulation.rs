@@ -193,7 +193,7 @@ impl Run {
             }
             8 if world.ending.is_none() => {
                 world.pod = self.chance.below(self.family.len());
-                world.history.revive(&hashes(&self.family[world.pod]).all(), at(world.now));
+                world.history.revive(&hashes(&self.family[world.pod]), at(world.now));
                 world.history.failures.clear();
                 self.told = None;
                 format!("the pod is edited to {}", world.pod)
@@ -208,8 +208,8 @@ impl Run {
                 format!("a probe decides on {id}")
             }
             16 if world.ending.is_none() && world.history.terminal.is_none() && self.chance.once_in(6) => {
-                let hashes = hashes(&self.family[world.pod]).all();
-                world.history.terminal = Some(Terminal::evicted("it took too much".to_owned(), hashes));
+                let hashes = hashes(&self.family[world.pod]);
+                world.history.terminal = Some(Terminal::evicted("it took too much".to_owned(), &hashes));
                 "the pod is evicted".to_owned()
             }
             11..=15 => {
@@ -249,7 +249,7 @@ impl Run {
         let pod = self.pod();
         let hashes = hashes(pod);
         let now = at(self.world.now);
-        self.world.history.revive(&hashes.all(), now);
+        self.world.history.revive(&hashes, now);
         self.world.history.remember(seen, now);
         let ids: Vec<&str> = seen.containers.iter().map(|c| c.id.as_str()).collect();
         self.world.verdicts.keep(&ids);
@@ -431,7 +431,7 @@ impl Run {
         }
         let is_terminal = phase == "Succeeded" || phase == "Failed";
         // What was told but not yet written down may be told again after a crash, never otherwise.
-        let is_known = self.world.saved.0.terminal.as_ref().is_some_and(|t| t.hashes == hashes.all());
+        let is_known = self.world.saved.0.terminal.as_ref().is_some_and(|t| t.stands(hashes));
         self.told = (is_terminal && is_known).then(|| (phase, hashes.all()));
         Ok(())
     }

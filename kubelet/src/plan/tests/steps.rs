@@ -190,9 +190,39 @@ fn a_finished_job_runs_again_when_it_is_edited() {
     let done = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
         m.history.terminal = m.plan().terminal;
         m.pod = pod("restartPolicy: Never\ncontainers: [{name: web, image: b}]");
-        m.history.revive(&hashes(&m.pod).all(), at(100));
+        m.history.revive(&hashes(&m.pod), at(100));
     });
     check(done, "create sandbox 0");
+}
+
+#[test]
+fn a_pod_that_came_to_its_end_stays_there_unless_an_edit_bears_on_it() {
+    let of = |limit: &str, image: &str| {
+        pod(&format!(
+            "restartPolicy: Never\nvolumes: [{{name: v, emptyDir: {{sizeLimit: {limit}}}}}]\ncontainers: [{{name: web, image: {image}}}]"
+        ))
+    };
+    for (is_evicted, edited, is_new) in [
+        (true, of("1Mi", "a"), false),
+        (true, of("2Mi", "a"), true),
+        (true, of("1Mi", "b"), true),
+        (false, of("2Mi", "a"), false),
+        (false, of("1Mi", "b"), true),
+    ] {
+        let moment = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
+            m.pod = of("1Mi", "a");
+            m.history.emptied = true;
+            let evicted = Terminal::evicted("too much".to_owned(), &hashes(&m.pod));
+            m.history.terminal = if is_evicted { Some(evicted) } else { m.plan().terminal };
+            // As it is read by the next kubelet.
+            let kept = serde_json::to_string(&m.history.terminal).unwrap();
+            m.history.terminal = serde_json::from_str(&kept).unwrap();
+            m.pod = edited;
+            m.history.revive(&hashes(&m.pod), at(100));
+        });
+        assert_eq!(moment.plan().terminal.is_none(), is_new, "evicted: {is_evicted}, {:?}", moment.pod.spec);
+        check(moment, if is_new { "create sandbox 0" } else { "" });
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::fs;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use super::{Journal, KEPT, MOST_BYTES};
+use super::{Journal, KEPT, LAST_WRITE, MOST_BYTES};
 use crate::report::{About, Mail, Note, Severity};
 use crate::status::Board;
 
@@ -117,4 +118,38 @@ fn a_damaged_file_costs_only_itself() {
         fs::write(&journal.path, text).unwrap();
         assert_eq!(next(&journal, 0).events().len(), 0, "{text}");
     }
+}
+
+#[test]
+fn two_that_write_at_once_leave_a_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::new(folder.path());
+    let board = Board::new("n1");
+    post(&board, (0..100).map(|n| note(&format!("pod{n}"), "short", n)));
+    journal.write(&board);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| (0..100).for_each(|_| journal.write(&board)));
+        }
+        for _ in 0..200 {
+            assert_eq!(journal.load().unwrap().len(), 100);
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_holds_up_no_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::new(folder.path());
+    // Opening it waits for a reader.
+    let hangs = folder.path().join("events.json.tmp");
+    mknodat(CWD, &hangs, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let last = tokio::spawn({
+        let journal = journal.clone();
+        async move { journal.write_last(Board::new("n1")).await }
+    });
+    tokio::task::yield_now().await;
+    tokio::time::advance(LAST_WRITE).await;
+    last.await.unwrap();
+    assert_eq!(fs::read(&hangs).unwrap(), b"[]", "it goes on when the disk does");
 }
