@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use apiserver::admission::{Admission, Namespaces};
 use apiserver::auth::rbac::keep::Keeper;
-use apiserver::auth::{Auth, Grants, Issuer, Signer};
+use apiserver::auth::{Auth, CertificateRequests, Grants, Issuer, Signer};
 use apiserver::crd::{self, Definitions};
 use apiserver::registry::Registry;
 use apiserver::storage::Store;
@@ -59,6 +59,7 @@ pub async fn open(
         Namespaces::new(registry.clone()),
         Definitions::new(registry.clone()),
         Grants::new(auth.clone()),
+        CertificateRequests::new(auth.clone()),
     ];
     passes.extend(admission::all(&registry, scheduling_gates));
     let api = Api::writable(registry.clone(), passes, VERSION).router();

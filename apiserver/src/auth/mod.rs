@@ -4,6 +4,7 @@
 //! objects in the store: roles, bindings, service accounts, Secrets.
 
 pub mod attributes;
+mod certificates;
 mod grants;
 mod guard;
 mod impersonation;
@@ -18,6 +19,7 @@ use http::{HeaderMap, StatusCode, header};
 use jiff::Timestamp;
 
 pub use attributes::{Attributes, On, ResourceAttributes};
+pub use certificates::CertificateRequests;
 pub use grants::Grants;
 pub use rbac::{Authorizer, Decision};
 pub use tokens::jwt::Signer;
