@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::admission::{Admission, Namespaces};
+use apiserver::admission::{Admission, Depth, Namespaces};
 use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, CertificateRequests, Grants, Issuer, Signer};
 use apiserver::crd::{self, Definitions};
@@ -51,6 +51,7 @@ pub async fn open(
     let auth = Auth::new(cache.clone(), signer, issuer);
     let mut passes: Vec<Arc<dyn Admission>> = vec![
         Namespaces::new(registry.clone()),
+        Arc::new(Depth),
         Definitions::new(registry.clone()),
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
