@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::admission::{Admission, Depth, Namespaces};
+use apiserver::admission::{Admission, Depth, Namespaces, StillThere};
 use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, CertificateRequests, Grants, Issuer, Signer};
 use apiserver::crd::{self, Definitions};
@@ -49,14 +49,16 @@ pub async fn open(
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
+    let namespaces = Namespaces::new(registry.clone());
     let mut passes: Vec<Arc<dyn Admission>> = vec![
-        Namespaces::new(registry.clone()),
+        namespaces.clone(),
         Arc::new(Depth),
         Definitions::new(registry.clone()),
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
     ];
     passes.extend(admission::all(&registry, scheduling_gates));
+    passes.push(Arc::new(StillThere(namespaces)));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
