@@ -3,12 +3,14 @@
 //! An ordered list of them is given to [`crate::Api::writable`]. All of them mutate, in order; then the kind's own
 //! strategy decides; then all of them validate what would be written, in the same order.
 
+mod depth;
 mod namespaces;
 
 use api::strategy::Json;
 use async_trait::async_trait;
 
-pub use self::namespaces::Namespaces;
+pub use self::depth::Depth;
+pub use self::namespaces::{Namespaces, StillThere};
 use crate::identity::Identity;
 use crate::resource::Resource;
 use crate::status::Status;

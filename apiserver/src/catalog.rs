@@ -38,6 +38,11 @@ impl Catalog {
         Self { built_in, now }
     }
 
+    /// The rows of the program, which no definition takes the place of.
+    pub fn built_in(&self) -> &[Arc<Resource>] {
+        &self.built_in
+    }
+
     /// All rows as they are now.
     pub fn rows(&self) -> Arc<Rows> {
         self.now.borrow().clone()

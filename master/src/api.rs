@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::admission::{Admission, Namespaces};
+use apiserver::admission::{Admission, Depth, Namespaces, StillThere};
 use apiserver::auth::rbac::keep::Keeper;
 use apiserver::auth::{Auth, CertificateRequests, Grants, Issuer, Signer};
 use apiserver::crd::{self, Definitions};
@@ -11,13 +11,9 @@ use apiserver::registry::Registry;
 use apiserver::storage::Store;
 use apiserver::{Api, Catalog, write};
 use axum::Router;
-use serde_json::{Map, Value, json};
 
 use crate::admission;
 use crate::server::VERSION;
-
-/// Namespaces that every cluster has.
-const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 /// What is served from a store, and who may have it.
 pub struct Served {
@@ -43,10 +39,8 @@ pub async fn open(
     scheduling_gates: Vec<String>,
 ) -> anyhow::Result<Served> {
     let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
-    for name in NAMESPACES {
-        let made = write::ensure(&registry, "namespaces", namespace(name)).await;
-        made.with_context(|| format!("cannot make the namespace {name}"))?;
-    }
+    crate::namespaces::ensure(&registry).await.context("cannot make the namespaces of the system")?;
+    tokio::spawn(crate::namespaces::keep(Arc::downgrade(&registry)));
     for class in admission::system_classes() {
         let made = write::ensure(&registry, "priorityclasses", class).await;
         made.context("cannot make the priority classes of the system")?;
@@ -55,26 +49,19 @@ pub async fn open(
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
+    let namespaces = Namespaces::new(registry.clone());
     let mut passes: Vec<Arc<dyn Admission>> = vec![
-        Namespaces::new(registry.clone()),
+        namespaces.clone(),
+        Arc::new(Depth),
         Definitions::new(registry.clone()),
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
     ];
     passes.extend(admission::all(&registry, scheduling_gates));
+    passes.push(Arc::new(StillThere(namespaces)));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
     tokio::spawn(keeper.keep_aggregated());
     Ok(Served { api, auth, objects: registry })
-}
-
-fn namespace(name: &str) -> Map<String, Value> {
-    let namespace = json!({
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-        "spec": {"finalizers": ["kubernetes"]},
-    });
-    namespace.as_object().cloned().unwrap_or_default()
 }

@@ -10,6 +10,7 @@ pub mod controllers;
 pub mod data_dir;
 pub mod kubeconfig;
 pub mod metrics;
+pub mod namespaces;
 pub mod options;
 pub mod pki;
 pub mod quota;

@@ -23,11 +23,13 @@ pub struct Names {
     pub categories: Vec<String>,
 }
 
-/// The names that other definitions of a group hold.
+/// The names that others of a group hold.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     resources: BTreeSet<String>,
     kinds: BTreeSet<String>,
+    /// Those of them that built-in kinds have: no definition ever holds one, whatever its status says.
+    built_in: BTreeSet<String>,
 }
 
 /// Why not all names of a definition are accepted.
@@ -35,6 +37,8 @@ pub struct Taken {
 pub(super) struct Conflict {
     pub reason: &'static str,
     pub message: String,
+    /// A built-in kind has the name.
+    pub is_final: bool,
 }
 
 impl Names {
@@ -77,10 +81,14 @@ impl Names {
         let mut conflict = None;
         let mut settle =
             |wanted: &String, held: &mut String, used: &BTreeSet<String>, reason: &'static str| {
+                if taken.built_in.contains(held) {
+                    held.clear();
+                }
                 if wanted == held || !used.contains(wanted) {
                     held.clone_from(wanted);
                 } else {
-                    conflict = Some(Conflict { reason, message: format!("\"{wanted}\" is already in use") });
+                    let message = format!("\"{wanted}\" is already in use");
+                    conflict = Some(Conflict { reason, message, is_final: false });
                 }
             };
         settle(&self.plural, &mut now.plural, &taken.resources, "PluralConflict");
@@ -99,9 +107,11 @@ impl Names {
         } else {
             let message =
                 if messages.len() == 1 { messages.concat() } else { format!("[{}]", messages.join(", ")) };
-            conflict = Some(Conflict { reason: "ShortNamesConflict", message });
+            conflict = Some(Conflict { reason: "ShortNamesConflict", message, is_final: false });
         }
-        (now, conflict)
+        let wanted = [&self.plural, &self.singular, &self.kind, &self.list_kind];
+        let is_final = wanted.into_iter().any(|name| taken.built_in.contains(name));
+        (now, conflict.map(|conflict| Conflict { is_final, ..conflict }))
     }
 }
 
@@ -122,5 +132,22 @@ impl Taken {
         taken.resources.remove("");
         taken.kinds.remove("");
         taken
+    }
+
+    /// Besides, what a built-in kind of the group is called.
+    pub fn reserve<'a>(
+        &mut self,
+        resources: impl IntoIterator<Item = &'a str>,
+        kinds: impl IntoIterator<Item = &'a str>,
+    ) {
+        for (names, into) in [
+            (resources.into_iter().collect::<Vec<_>>(), &mut self.resources),
+            (kinds.into_iter().collect(), &mut self.kinds),
+        ] {
+            for name in names {
+                into.insert(name.to_owned());
+                self.built_in.insert(name.to_owned());
+            }
+        }
     }
 }

@@ -25,8 +25,8 @@ pub fn settled(definition: &Json, taken: &Taken, now: Timestamp) -> Value {
         }
         Some(conflict) => {
             set(&mut status, NAMES_ACCEPTED, false, (conflict.reason, &conflict.message), now);
-            // Whoever was established goes on under the old names.
-            if !has(definition, ESTABLISHED) {
+            // Whoever was established goes on under the old names, unless those never were for a definition.
+            if conflict.is_final || !has(definition, ESTABLISHED) {
                 set(&mut status, ESTABLISHED, false, ("NotAccepted", "not all names are accepted"), now);
             }
         }

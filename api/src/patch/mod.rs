@@ -29,7 +29,7 @@ pub enum PatchError {
 }
 
 /// True when `value` nests `depth` deep at most. Looks no deeper than that.
-pub(crate) fn fits(value: &Value, depth: usize) -> bool {
+pub fn fits(value: &Value, depth: usize) -> bool {
     match value {
         Value::Array(elements) => depth > 0 && elements.iter().all(|element| fits(element, depth - 1)),
         Value::Object(fields) => depth > 0 && fields.values().all(|field| fits(field, depth - 1)),

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use api::strategy::Json;
 use async_trait::async_trait;
 use serde_json::json;
 
 use super::{Admission, Attempt, Operation};
-use crate::registry::Registry;
+use crate::registry::{Registry, is_ending};
 use crate::status::Status;
 
 /// The name of namespaces in the store.
@@ -25,6 +24,18 @@ impl Namespaces {
     pub fn new(registry: Arc<Registry>) -> Arc<Self> {
         Arc::new(Self { registry })
     }
+
+    fn check(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let Some(namespace) = attempt.namespace else { return Ok(()) };
+        // An eviction makes nothing, and what is there may always be changed.
+        if attempt.operation != Operation::Create || attempt.subresource.is_some() {
+            return Ok(());
+        }
+        let Some(found) = self.registry.cache().get(NAMESPACES, "", namespace) else {
+            return Err(Status::not_found(NAMESPACES, namespace));
+        };
+        if is_ending(&found) { Err(ending(attempt, namespace)) } else { Ok(()) }
+    }
 }
 
 #[async_trait]
@@ -34,23 +45,18 @@ impl Admission for Namespaces {
         if attempt.is_of(NAMESPACES) && is_removal && IMMORTAL.contains(&attempt.name) {
             return Err(Status::forbidden(NAMESPACES, attempt.name, "this namespace may not be deleted"));
         }
-        let Some(namespace) = attempt.namespace else { return Ok(()) };
-        // An eviction makes nothing, and what is there may always be changed.
-        if attempt.operation != Operation::Create || attempt.subresource.is_some() {
-            return Ok(());
-        }
-        let Some(found) = self.registry.cache().get(NAMESPACES, "", namespace) else {
-            return Err(Status::not_found(NAMESPACES, namespace));
-        };
-        if is_ending(&found.decode()) {
-            return Err(ending(attempt, namespace));
-        }
-        Ok(())
+        self.check(attempt)
     }
 }
 
-fn is_ending(namespace: &Json) -> bool {
-    namespace.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
+/// Looks at the namespace once more: the last to validate, behind those that take their time.
+pub struct StillThere(pub Arc<Namespaces>);
+
+#[async_trait]
+impl Admission for StillThere {
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        self.0.check(attempt)
+    }
 }
 
 fn ending(attempt: &Attempt<'_>, namespace: &str) -> Status {

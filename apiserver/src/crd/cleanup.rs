@@ -19,12 +19,15 @@ pub(super) async fn clean(
 ) -> Result<(), Error> {
     if let Some(kept) = kept {
         let rows = registry.rows();
-        if let Some(of) = rows.all().iter().find(|row| row.stored() == kept) {
+        let of: Vec<_> = rows.all().iter().filter(|row| row.stored() == kept).collect();
+        // Objects of a kind that no definition has made are not there to be emptied, whatever the definition is called.
+        let is_defined = of.iter().all(|row| row.schema.is_some());
+        if let Some(of) = of.first().filter(|_| is_defined) {
             for object in registry.cache().list(kept, &Scope::All).objects {
                 ignore_changed(delete(registry, of, &object).await)?;
             }
         }
-        if !registry.cache().list(kept, &Scope::All).objects.is_empty() {
+        if is_defined && !registry.cache().list(kept, &Scope::All).objects.is_empty() {
             return Ok(());
         }
     }

@@ -129,7 +129,11 @@ impl Follower {
         let (name, definition) = (object.name(), object.decode());
         let group = definition.get("spec").and_then(|spec| spec.get("group")?.as_str()).unwrap_or_default();
         let others = self.known.values().map(|known| &known.names);
-        let taken = Taken::by(others, group, name);
+        let mut taken = Taken::by(others, group, name);
+        for row in registry.catalog().built_in().iter().filter(|row| row.group == group) {
+            let names = [&row.plural, &row.singular].into_iter().chain(&row.short_names);
+            taken.reserve(names.map(AsRef::as_ref), [row.kind.as_ref(), row.list_kind.as_ref()]);
+        }
         let is_doomed = crd::is_doomed(&definition);
         let status = if is_doomed {
             crd::terminating(&definition, Timestamp::now())
@@ -184,11 +188,21 @@ impl Follower {
             return Ok(before);
         }
         let rows = Definition::read(definition).map(|read| row::rows(name, &read, &self.cache));
-        let rows = rows.unwrap_or_default();
+        let mut rows = rows.unwrap_or_default();
+        // A definition that is on its way out says whatever somebody has written into its status.
+        if rows.iter().any(|row| is_built_in(registry, row)) {
+            rows.clear();
+        }
         let kept = rows.first().map_or_else(|| name.to_owned(), |row| row.stored().to_owned());
         registry.serve(name, rows).await?;
         Ok(now(kept))
     }
+}
+
+/// Whether a row would be that of a built-in kind, in any version.
+fn is_built_in(registry: &Registry, row: &Resource) -> bool {
+    let built_in = registry.catalog().built_in();
+    built_in.iter().any(|own| own.group == row.group && (own.plural == row.plural || own.kind == row.kind))
 }
 
 /// The row of definitions.

@@ -110,3 +110,55 @@ async fn names_go_to_the_first_and_are_free_when_it_is_gone() {
     until(&registry, "cars.example.com", |seen| seen.is_none()).await;
     until(&registry, "vans.example.com", |seen| seen.is_some_and(crd::is_established)).await;
 }
+
+/// A definition that wants a name of a built-in kind, and says that it has it.
+fn impostor(plural: &str, kind: &str) -> Map<String, Value> {
+    let mut definition = definition(plural, kind);
+    definition["metadata"]["name"] = format!("{plural}.apps").into();
+    definition["spec"]["group"] = "apps".into();
+    definition["spec"]["names"]["shortNames"] = json!([]);
+    definition["spec"]["names"]["singular"] = "odd".into();
+    definition["spec"]["names"]["listKind"] = "Odds".into();
+    for (version, name) in [(0, "v1"), (1, "v7")] {
+        definition["spec"]["versions"][version]["name"] = name.into();
+    }
+    let accepted = definition["spec"]["names"].clone();
+    let conditions = [("NamesAccepted", "True"), ("Established", "True")].map(|(kind, is)| {
+        json!({"type": kind, "status": is, "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "r", "message": ""})
+    });
+    let status = json!({"acceptedNames": accepted, "storedVersions": ["v1"], "conditions": conditions});
+    definition.insert("status".to_owned(), status);
+    definition
+}
+
+#[tokio::test]
+async fn no_definition_takes_the_name_of_a_built_in_kind_nor_its_objects_along() {
+    let registry = registry(&memory()).await;
+    let deployments = registry.rows().find("apps", "v1", "deployments").unwrap().clone();
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "default"}});
+    registry.create(&deployments, deployment.as_object().unwrap()).await.unwrap();
+    let condition = |seen: &Map<String, Value>, kind: &str| -> (Value, Value) {
+        let all = seen.get("status").and_then(|status| status["conditions"].as_array().cloned());
+        let found = all.into_iter().flatten().find(|condition| condition["type"] == kind).unwrap_or_default();
+        (found["status"].clone(), found["reason"].clone())
+    };
+    for (plural, kind, reason) in
+        [("deployments", "Thing", "PluralConflict"), ("things", "Deployment", "KindConflict")]
+    {
+        let name = format!("{plural}.apps");
+        let definition = impostor(plural, kind);
+        registry.create(&row(&registry), &definition).await.unwrap();
+        let refused = ("False".into(), reason.into());
+        until(&registry, &name, |seen| seen.is_some_and(|seen| condition(seen, "NamesAccepted") == refused))
+            .await;
+        let there = registry.cache().get(DEFINITIONS, "", &name).unwrap();
+        assert!(!crd::is_established(&there.decode()), "{name}");
+        assert!(registry.rows().find("apps", "v7", plural).is_none(), "{name}");
+        // Even one that says again that it holds the name takes nothing along.
+        let mut doomed = definition;
+        doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        registry.replace(&row(&registry), &there, &doomed).await.unwrap();
+        until(&registry, &name, |seen| seen.is_none()).await;
+    }
+    assert!(registry.cache().get("deployments.apps", "default", "a").is_some());
+}

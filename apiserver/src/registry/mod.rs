@@ -20,9 +20,13 @@ use self::follow::{Follower, Wish};
 use self::left::Left;
 use crate::catalog::{Catalog, Defined, Rows};
 use crate::resource::{Fields, Resource};
-use crate::storage::{self, Expected, Outcome, Revision, Store, Transaction};
+use crate::storage::{self, Compare, Expected, Outcome, Revision, Store, Transaction};
 use crate::store::{Draft, Memory, Object};
 
+/// How often an object is put into a namespace that somebody else is writing.
+const TRIES: usize = 5;
+/// The name of namespaces in the store.
+const NAMESPACES: &str = "namespaces";
 /// Changes of rows on their way to the follower; they are made one after another.
 const WISHES: usize = 1;
 
@@ -119,13 +123,38 @@ impl Registry {
         answer.await.unwrap_or(Ok(())).map_err(Error::from)
     }
 
-    /// Writes an object that must not be there yet.
+    /// Writes an object that must not be there yet, in a namespace that is not on its way out at that moment.
     ///
     /// # Errors
-    /// [`Error::Exists`], or what is wrong with the store.
+    /// [`Error::Exists`], [`Error::Changed`] when the namespace is going, or what is wrong with the store.
     pub async fn create(&self, resource: &Resource, object: &Map<String, Value>) -> Result<Object, Error> {
-        let draft = Draft::new(object, &self.fields(resource));
-        self.write(resource, draft, Expected::Absent, Error::Exists).await
+        for _ in 0..TRIES {
+            let draft = Draft::new(object, &self.fields(resource));
+            let key = key::of(resource.stored(), draft.namespace(), draft.name());
+            let namespace = self.cache.get(NAMESPACES, "", draft.namespace());
+            if namespace.as_ref().is_some_and(is_ending) {
+                return Err(Error::Changed);
+            }
+            let left = self.left.leave(&key, draft);
+            let mut transaction = Transaction::put(&key, Expected::Absent, left.bytes());
+            if let Some(namespace) = &namespace {
+                let key = key::of(NAMESPACES, "", namespace.name()).into();
+                transaction
+                    .compares
+                    .push(Compare { key, expected: Expected::Modified(namespace.revision()) });
+            }
+            match self.commit(transaction, Error::Exists).await {
+                Ok(revision) => return Ok(left.at(revision)),
+                // It is the namespace that has changed, perhaps no more than its labels.
+                Err(Error::Exists)
+                    if namespace.is_some_and(|before| {
+                        let now = self.cache.get(NAMESPACES, "", before.name());
+                        now.is_none_or(|now| now.revision() != before.revision())
+                    }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Changed)
     }
 
     /// Writes an object over the one it was made from.
@@ -190,4 +219,10 @@ impl Registry {
             }
         }
     }
+}
+
+/// Whether a namespace is on its way out.
+pub(crate) fn is_ending(namespace: &Object) -> bool {
+    let namespace = namespace.decode();
+    namespace.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }

@@ -185,3 +185,26 @@ async fn the_follower_keeps_the_very_bytes_of_the_writer() {
     let kept = registry.cache().get("pods", "default", "web").unwrap();
     assert!(std::ptr::eq(made.json().as_ptr(), kept.json().as_ptr()), "it was encoded once");
 }
+
+#[tokio::test]
+async fn nothing_is_put_into_a_namespace_that_has_begun_to_go() {
+    let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+    let namespaces = || Resource::new("", "v1", "Namespace", NAMESPACES, "namespace").cluster();
+    let open = async || Registry::open(store.clone(), Catalog::new([row(), namespaces()])).await.unwrap();
+    let namespace = |metadata: Value| {
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).as_object().unwrap().clone()
+    };
+    let (first, second) = (open().await, open().await);
+    let made = first.create(&namespaces(), &namespace(json!({"name": "default"}))).await.unwrap();
+    second.cache().reached(made.revision()).await;
+    // The other may not have heard of what has changed, and finds out when it writes.
+    let labelled = namespace(json!({"name": "default", "labels": {"a": "b"}}));
+    let labelled = first.replace(&namespaces(), &made, &labelled).await.unwrap();
+    second.create(&row(), &pod("web", "Pending")).await.unwrap();
+    assert!(matches!(second.create(&row(), &pod("web", "Pending")).await, Err(Error::Exists)));
+    let going = namespace(json!({"name": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
+    let going = first.replace(&namespaces(), &labelled, &going).await.unwrap();
+    assert!(matches!(second.create(&row(), &pod("late", "Pending")).await, Err(Error::Changed)));
+    first.delete(&namespaces(), &going).await.unwrap();
+    assert!(second.cache().get("pods", "default", "late").is_none());
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -16,10 +17,16 @@ use super::world::{Change, World};
 pub const NAME: &str = "event-ttl-controller";
 /// How long an event is kept; the stock server's `--event-ttl`.
 const KEPT: Duration = Duration::from_secs(60 * 60);
-/// Events that go in one sweep, and the pause after it: fifty a second, so that a storm of events long ago does not take
-/// the store from those who work now.
+/// Events that go in one sweep at least, and the pause after it: fifty a second, so that a storm of events long ago does not
+/// take the store from those who work now.
 const SWEEP: usize = 100;
 const PAUSE: Duration = Duration::from_secs(2);
+/// Of what is due, one in so many goes in a sweep: however many happen, what is due is never much more than those of a minute.
+const SHARE: usize = 30;
+/// Most events that go in one sweep, so that a look comes to its end.
+const SWEEP_MAX: usize = 10_000;
+/// Events that are deleted at once: enough for the store to write several in one commit.
+const AT_ONCE: usize = 8;
 /// The shortest pause while nothing is due yet, so that events go by the dozen and not one by one.
 const GATHER: Duration = Duration::from_secs(30);
 /// The one thing that is looked at: all events.
@@ -47,21 +54,37 @@ fn happened(event: &Object) -> Option<Timestamp> {
     told.max().or_else(|| read(&event.created))
 }
 
-/// Which of these events go now, and how long until the next one is due.
+/// Which of these events go now, the oldest first, and how long until the next look.
 fn plan<'a>(events: impl Iterator<Item = &'a Object>, now: Timestamp) -> (Vec<&'a Object>, Option<Duration>) {
     let kept = SignedDuration::try_from(KEPT).unwrap_or(SignedDuration::ZERO);
     let (mut due, mut next) = (Vec::new(), None::<Duration>);
     for event in events.filter(|event| !event.is_ending) {
         // An event without a time is none that we can judge.
         let Some(at) = happened(event) else { continue };
-        let left = kept - now.duration_since(at);
-        match Duration::try_from(left) {
+        match Duration::try_from(kept - now.duration_since(at)) {
             Ok(left) if !left.is_zero() => next = Some(next.map_or(left, |next| next.min(left))),
-            _ if due.len() < SWEEP => due.push(event),
-            _ => next = Some(PAUSE),
+            _ => due.push((at, event)),
         }
     }
-    (due, next)
+    let mut next = next.map(|next| next.max(GATHER));
+    let sweep = (due.len() / SHARE).clamp(SWEEP, SWEEP_MAX);
+    if due.len() > sweep {
+        next = Some(PAUSE);
+        due.select_nth_unstable_by_key(sweep, |(at, _)| *at);
+        due.truncate(sweep);
+    }
+    (due.into_iter().map(|(_, event)| event).collect(), next)
+}
+
+impl Expiry {
+    async fn delete(&self, event: &Object) -> Result<(), Error> {
+        let how = Delete { uid: Some(&event.uid), revision: Some(&event.revision), ..Delete::default() };
+        match self.client.delete(&Kind::EVENT, &event.namespace, &event.name, &how).await {
+            // It is gone, or it happened again.
+            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            answer => answer,
+        }
+    }
 }
 
 #[async_trait]
@@ -85,21 +108,14 @@ impl Controller for Expiry {
     async fn look(&self, _: &str, _: &Queue) -> Result<Next, Error> {
         let events = self.world.list(&Kind::EVENT, "");
         let (due, next) = plan(events.iter().map(AsRef::as_ref), Timestamp::now());
-        for event in &due {
-            let how = Delete { uid: Some(&event.uid), revision: Some(&event.revision), ..Delete::default() };
-            match self.client.delete(&Kind::EVENT, &event.namespace, &event.name, &how).await {
-                Ok(()) => {}
-                // It is gone, or it happened again.
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
-                Err(error) => return Err(error),
+        for some in due.chunks(AT_ONCE) {
+            let mut deleted = Vec::with_capacity(AT_ONCE);
+            for event in some {
+                deleted.push(self.delete(event));
             }
+            join_all(deleted).await.into_iter().collect::<Result<(), Error>>()?;
         }
-        let more = due.len() == SWEEP;
-        Ok(match next {
-            _ if more => Next::In(PAUSE),
-            Some(next) => Next::In(next.max(GATHER)),
-            None => Next::Change,
-        })
+        Ok(next.map_or(Next::Change, Next::In))
     }
 }
 
@@ -137,8 +153,23 @@ mod tests {
             assert_eq!(found.len() == 1, is_due, "{fields}");
             assert_eq!(after.is_none(), is_due, "{fields}");
         }
-        let many: Vec<Object> = (0..SWEEP + 5).map(|_| event(json!({}))).collect();
-        let (due, next) = plan(many.iter(), now);
-        assert_eq!((due.len(), next), (SWEEP, Some(PAUSE)));
+    }
+
+    #[test]
+    fn more_go_the_more_are_due_the_oldest_first() {
+        let now: Timestamp = "2026-01-02T03:00:00Z".parse().unwrap();
+        for (count, expected) in [
+            (SWEEP, SWEEP),
+            (SWEEP + 1, SWEEP),
+            (SWEEP * SHARE * 2, SWEEP * 2),
+            (SWEEP * SHARE * 5, SWEEP * 5),
+        ] {
+            let at = |second: usize| now - SignedDuration::from_secs(20_000 + i64::try_from(second).unwrap());
+            let many: Vec<Object> =
+                (0..count).map(|second| event(json!({"lastTimestamp": at(second).to_string()}))).collect();
+            let (due, next) = plan(many.iter(), now);
+            assert_eq!((due.len(), next), (expected, (count > expected).then_some(PAUSE)));
+            assert!(due.iter().all(|event| happened(event) <= Some(at(count - expected))));
+        }
     }
 }

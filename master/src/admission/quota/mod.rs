@@ -36,6 +36,11 @@ const COUNTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The stock server's `ResourceQuota`.
 pub struct ResourceQuotas {
+    desk: Arc<Desk>,
+}
+
+/// Where is decided; it outlives the requests that are decided about.
+struct Desk {
     registry: Arc<Registry>,
     lines: Vec<Line>,
 }
@@ -66,12 +71,8 @@ enum Refused {
 impl ResourceQuotas {
     /// Reserves in that registry.
     pub fn new(registry: Arc<Registry>) -> Self {
-        Self { registry, lines: (0..LINES).map(|_| Line::default()).collect() }
-    }
-
-    fn quotas(&self, namespace: &str) -> Vec<(Object, Quota)> {
-        let listing = self.registry.cache().list(QUOTAS, &Scope::Namespace(namespace.to_owned()));
-        listing.objects.into_iter().map(|object| (object.clone(), Quota::of(&object.decode()))).collect()
+        let lines = (0..LINES).map(|_| Line::default()).collect();
+        Self { desk: Arc::new(Desk { registry, lines }) }
     }
 
     /// What the attempt adds to what there is, if it is one that adds.
@@ -94,28 +95,66 @@ impl ResourceQuotas {
         Some(Ask { resource, object: attempt.object.clone(), usage })
     }
 
-    /// Waits in line and reserves; decides for all that wait when it is its turn.
+    /// Waits in line until it is decided whether there is enough left, and that is reserved.
     async fn reserve(&self, namespace: &str, ask: Ask) -> Result<(), Refused> {
         let mut hasher = DefaultHasher::new();
         namespace.hash(&mut hasher);
         let at = usize::try_from(hasher.finish() % LINES as u64).unwrap_or(0);
-        let Some(line) = self.lines.get(at) else { return Ok(()) };
-        let (answer, mut answered) = oneshot::channel();
-        let waiting = || line.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting().push(Waiting { namespace: namespace.to_owned(), ask, answer });
-        let _turn = line.turn.lock().await;
-        if let Ok(answer) = answered.try_recv() {
-            return answer;
+        let (answer, answered) = oneshot::channel();
+        self.desk.wait(at, Waiting { namespace: namespace.to_owned(), ask, answer });
+        // Whoever is first decides for others, who still want to know when its client has gone.
+        let desk = self.desk.clone();
+        tokio::spawn(async move { desk.serve(at).await });
+        answered.await.unwrap_or_else(|_| Err(Refused::Failed("the reservation was given up".to_owned())))
+    }
+
+    /// Waits until everything has been counted that the attempt adds to.
+    ///
+    /// # Errors
+    /// When nobody counts.
+    async fn counted(&self, attempt: &Attempt<'_>, namespace: &str, ask: &Ask) -> Result<(), Status> {
+        let unknown = || {
+            let all = self.desk.quotas(namespace).into_iter().map(|(_, quota)| quota);
+            all.filter(|quota| quota.counts(&ask.resource, &ask.object))
+                .map(|quota| (quota.unknown(&ask.resource), quota.name))
+                .find(|(names, _)| !names.is_empty())
+        };
+        let look = || unknown().is_none().then_some(());
+        let lookup = Lookup::of(self.desk.registry.clone());
+        if look().is_some() || lookup.wait(QUOTAS, namespace, COUNTED_WITHIN, look).await.is_some() {
+            return Ok(());
         }
-        let mut all = std::mem::take(&mut *waiting());
+        let (names, quota) = unknown().unwrap_or_default();
+        let why = format!("status unknown for quota: {quota}, resources: {}", names.join(","));
+        Err(forbidden(attempt, &why))
+    }
+}
+
+impl Desk {
+    fn quotas(&self, namespace: &str) -> Vec<(Object, Quota)> {
+        let listing = self.registry.cache().list(QUOTAS, &Scope::Namespace(namespace.to_owned()));
+        listing.objects.into_iter().map(|object| (object.clone(), Quota::of(&object.decode()))).collect()
+    }
+
+    fn wait(&self, at: usize, waiting: Waiting) {
+        if let Some(line) = self.lines.get(at) {
+            line.waiting.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        }
+    }
+
+    /// Decides for all that wait in a line, once those before them are served; nearly always somebody has decided already.
+    async fn serve(&self, at: usize) {
+        let Some(line) = self.lines.get(at) else { return };
+        let _turn = line.turn.lock().await;
+        let mut all = std::mem::take(&mut *line.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        // Nothing is reserved for whoever is gone.
+        all.retain(|waiting| !waiting.answer.is_closed());
         while let Some(first) = all.first() {
             let namespace = first.namespace.clone();
             let (own, others) = all.into_iter().partition(|waiting| waiting.namespace == namespace);
             self.decide(&namespace, own).await;
             all = others;
         }
-        let gone = || Refused::Failed("the reservation was given up".to_owned());
-        answered.try_recv().unwrap_or_else(|_| Err(gone()))
     }
 
     /// Decides about writes of one namespace, quota by quota.
@@ -171,27 +210,6 @@ impl ResourceQuotas {
             *verdict = Err(Refused::Failed(failed.clone()));
         }
     }
-
-    /// Waits until everything has been counted that the attempt adds to.
-    ///
-    /// # Errors
-    /// When nobody counts.
-    async fn counted(&self, attempt: &Attempt<'_>, namespace: &str, ask: &Ask) -> Result<(), Status> {
-        let unknown = || {
-            let all = self.quotas(namespace).into_iter().map(|(_, quota)| quota);
-            all.filter(|quota| quota.counts(&ask.resource, &ask.object))
-                .map(|quota| (quota.unknown(&ask.resource), quota.name))
-                .find(|(names, _)| !names.is_empty())
-        };
-        let look = || unknown().is_none().then_some(());
-        let lookup = Lookup::of(self.registry.clone());
-        if look().is_some() || lookup.wait(QUOTAS, namespace, COUNTED_WITHIN, look).await.is_some() {
-            return Ok(());
-        }
-        let (names, quota) = unknown().unwrap_or_default();
-        let why = format!("status unknown for quota: {quota}, resources: {}", names.join(","));
-        Err(forbidden(attempt, &why))
-    }
 }
 
 #[async_trait]
@@ -199,7 +217,7 @@ impl Admission for ResourceQuotas {
     async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
         let Some(namespace) = attempt.namespace else { return Ok(()) };
         // Most namespaces have none.
-        let quotas = self.quotas(namespace);
+        let quotas = self.desk.quotas(namespace);
         if quotas.is_empty() {
             return Ok(());
         }
@@ -223,7 +241,7 @@ impl Admission for ResourceQuotas {
         self.counted(attempt, namespace, &ask).await?;
         let reserved = if attempt.dry_run {
             let mut verdicts = [Ok(())];
-            for (_, quota) in self.quotas(namespace) {
+            for (_, quota) in self.desk.quotas(namespace) {
                 batch::decide(&quota, std::slice::from_ref(&ask), &mut verdicts);
             }
             let [verdict] = verdicts;
@@ -237,3 +255,6 @@ impl Admission for ResourceQuotas {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

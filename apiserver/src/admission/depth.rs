@@ -1,0 +1,34 @@
+//! Nothing is written that nests so deep that a list of it could not be read.
+
+use api::patch::{MAX_DEPTH, fits};
+use async_trait::async_trait;
+
+use super::{Admission, Attempt};
+use crate::status::Status;
+
+/// Refuses what nests deeper than [`MAX_DEPTH`]: the record of who owns what nests deeper still, a list around it too.
+#[derive(Clone, Copy, Debug)]
+pub struct Depth;
+
+#[async_trait]
+impl Admission for Depth {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        // The record of owners follows the rest, a few levels deeper.
+        let is_flat = attempt.object.iter().all(|(name, value)| match value.as_object() {
+            Some(metadata) if name == "metadata" => {
+                let own = metadata.iter().filter(|(name, _)| *name != "managedFields");
+                own.into_iter().all(|(_, value)| fits(value, MAX_DEPTH - 2))
+            }
+            _ => fits(value, MAX_DEPTH - 1),
+        });
+        if is_flat {
+            return Ok(());
+        }
+        let name = attempt.name;
+        let kind = &attempt.resource.kind;
+        Err(Status::bad_request(format!("{kind} \"{name}\" nests deeper than {MAX_DEPTH}; flatten it")))
+    }
+}
+
+#[cfg(test)]
+mod tests;
