@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::request::ListOptions;
 use crate::resource::Resource;
-use crate::status::Status;
+use crate::status::{CONTINUE, Status};
 use crate::store::{Memory, Object, Scope};
+
+/// The revision of a token that goes on with whatever is there: no object was ever written at it.
+const NOW: u64 = 0;
 
 /// One piece of a list.
 #[derive(Clone, Debug)]
@@ -33,7 +36,7 @@ impl Page {
     /// Reads the piece of a list that the options ask for.
     ///
     /// # Errors
-    /// 400 for a token that is none of ours, 410 for one too old, 504 for a revision that is still to come.
+    /// 400 for a token that is none of ours, 410 for one too old (with another one that goes on), 504 for a revision that is still to come.
     pub fn read(
         store: &Memory,
         resource: &str,
@@ -42,8 +45,9 @@ impl Page {
     ) -> Result<Self, Status> {
         let place = options.continue_from.as_deref().map(Place::decode).transpose()?;
         let listing = match (&place, options.revision) {
+            (Some(place), _) if place.revision == NOW => store.list(resource, scope),
             (Some(place), _) => {
-                store.list_at(resource, scope, place.revision).map_err(|_| Status::expired_continue())?
+                store.list_at(resource, scope, place.revision).map_err(|_| place.expired())?
             }
             (None, Some(revision)) if options.exact => {
                 refuse_future(store, revision)?;
@@ -125,6 +129,18 @@ impl Place {
         URL_SAFE_NO_PAD.encode(format!("{}/{}/{}", self.revision, self.namespace, self.name))
     }
 
+    /// The revision is no longer known; the token in the answer goes on from the same place with what is there now.
+    fn expired(&self) -> Status {
+        let message = "The provided continue parameter is too old to display a consistent list result. Start a new \
+                       list without the continue parameter, or go on with the token in this response: the rest is \
+                       then as it is now, with what was made, changed and deleted since the first piece.";
+        let token = Self { revision: NOW, ..self.clone() }.encode();
+        Status {
+            details: Some(json!({CONTINUE: token})),
+            ..Status::new(StatusCode::GONE, "Expired", message)
+        }
+    }
+
     fn decode(token: &str) -> Result<Self, Status> {
         let read = || {
             let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
@@ -133,13 +149,5 @@ impl Place {
             Some(Self { revision, namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
         };
         read().ok_or_else(|| Status::bad_request("continue key is not valid: list again without it"))
-    }
-}
-
-impl Status {
-    fn expired_continue() -> Self {
-        let message = "The provided continue parameter is too old to display a consistent list result. \
-                       Start a new list without the continue parameter.";
-        Self::new(StatusCode::GONE, "Expired", message)
     }
 }

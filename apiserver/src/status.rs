@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use crate::resource::Resource;
 use crate::store::TooOld;
 
+/// Where clients look for the token of a list.
+pub(crate) const CONTINUE: &str = "continue";
+
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -18,7 +21,7 @@ pub struct Status {
     pub reason: &'static str,
     /// What happened, to what, and what to do.
     pub message: String,
-    /// Name, kind and causes, where there are any.
+    /// Name, kind and causes, where there are any; of a list that cannot go on as it was, the token with which it goes on.
     pub details: Option<Value>,
 }
 
@@ -149,7 +152,10 @@ impl Status {
             object["reason"] = self.reason.into();
         }
         if let Some(details) = &self.details {
-            object["details"] = details.clone();
+            match details.get(CONTINUE) {
+                Some(token) => object["metadata"][CONTINUE] = token.clone(),
+                None => object["details"] = details.clone(),
+            }
         }
         object["code"] = self.code.into();
         object

@@ -43,6 +43,33 @@ async fn a_list_comes_in_pieces_of_one_moment() {
 }
 
 #[tokio::test]
+async fn a_list_goes_on_after_its_moment_is_forgotten() {
+    // More than the master remembers of one kind.
+    const CHANGES: usize = 10;
+    let cluster = Cluster::running().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        let template = json!({"metadata": {"name": name}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
+        cluster.post(TEMPLATES, &template).await.is(201);
+    }
+    let first = cluster.get(&format!("{TEMPLATES}?limit=2")).await.is(200);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    for number in 0..CHANGES {
+        let large = number.to_string().repeat(200 * 1024);
+        let patch = json!({"metadata": {"annotations": {"large": large}}});
+        cluster.patch(&format!("{TEMPLATES}/a"), &patch).await.is(200);
+    }
+    cluster.delete(&format!("{TEMPLATES}/d")).await.is(200);
+    let expired = cluster.get(&format!("{TEMPLATES}?limit=2&continue={token}")).await;
+    expired.refuses(410, "The provided continue parameter is too old");
+    assert_eq!(expired.body["reason"], "Expired");
+    let token = expired.body["metadata"]["continue"].as_str().unwrap();
+    let rest = cluster.get(&format!("{TEMPLATES}?limit=1&continue={token}")).await.is(200);
+    assert_eq!(rest["items"][0]["metadata"]["name"], "c");
+    let token = rest["metadata"]["continue"].as_str().unwrap();
+    assert_eq!(cluster.names(&format!("{TEMPLATES}?continue={token}")).await, ["e"]);
+}
+
+#[tokio::test]
 async fn a_question_is_no_table() {
     let cluster = Cluster::running().await;
     let question = json!({"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}).to_string();
