@@ -95,7 +95,8 @@ const MASTER_ROOMS: &[Room] = &[
         may: &["options", "pki", "data_dir", "backup", "wiring", "controllers"],
         never: ENGINE,
     },
-    Room { name: "api", may: &["server", "admission"], never: ENGINE },
+    Room { name: "namespaces", may: &[], never: ENGINE },
+    Room { name: "api", may: &["server", "admission", "namespaces"], never: ENGINE },
     Room {
         name: "wiring",
         may: &[
