@@ -3,12 +3,14 @@
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use bollard::models::ContainerCreateBody;
+use bollard::query_parameters::CreateContainerOptionsBuilder;
 use kubelet::observed::Sandbox;
 use kubelet::runtime::contract::{Bench, identity};
 use kubelet::runtime::docker::{Docker, Settings};
 use kubelet::runtime::spec::{HostPort, Mount, Network};
-use kubelet::runtime::{Error, Runtime, Seen};
-use tests::{Engine, free_port};
+use kubelet::runtime::{Error, Runtime, Seen, labels};
+use tests::{Engine, IMAGE, free_port};
 
 async fn bench(test: &str) -> Bench {
     super::bench(&format!("docker-{test}")).await
@@ -72,6 +74,28 @@ async fn what_the_engine_refuses_is_left_out_and_told() {
         assert_eq!(again.without, started.without[started.without.len().min(1)..]);
     };
     bench("refusals").await.run(test).await;
+}
+
+#[tokio::test]
+async fn what_a_killed_kubelet_tried_the_engine_with_goes_however_late_it_comes() {
+    let test = |bench: Bench| async move {
+        let node = format!("contract-{}-docker-tried", std::process::id());
+        let (engine, name) = (Engine::connect().await, format!("k8s_probe_{node}"));
+        for _ in 0..2 {
+            let options = CreateContainerOptionsBuilder::new().name(&name).build();
+            let body = ContainerCreateBody {
+                image: Some(IMAGE.to_owned()),
+                labels: Some([(labels::NODE.to_owned(), node.clone())].into()),
+                ..ContainerCreateBody::default()
+            };
+            engine.docker().create_container(Some(options), body).await.unwrap();
+            bench.pod("tried").await; // For this the engine is tried, the first time.
+            bench.runtime.list().await.unwrap();
+            let left: Vec<_> = engine.containers(&node).await.into_iter().map(|c| c.engine_name).collect();
+            assert!(!left.contains(&name), "{left:?}");
+        }
+    };
+    bench("tried").await.run(test).await;
 }
 
 #[tokio::test]

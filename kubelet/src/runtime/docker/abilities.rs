@@ -16,7 +16,7 @@ use crate::runtime::{Error, labels};
 #[derive(Default)]
 pub(super) struct Abilities {
     asked: OnceCell<()>,
-    /// It is being asked, or has been.
+    /// It is being asked: the container it is tried with is in use.
     is_asking: AtomicBool,
     no_negative_oom_score: AtomicBool,
     no_privileged: AtomicBool,
@@ -71,13 +71,18 @@ impl Abilities {
         }
     }
 
-    /// Starts a process with a negative score, on the host's network because that is the cheapest.
     async fn ask(&self, docker: &Docker) -> Result<(), Error> {
         self.is_asking.store(true, Ordering::Relaxed);
+        let outcome = self.try_out(docker).await;
+        self.is_asking.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    /// Starts a process with a negative score, on the host's network because that is the cheapest.
+    async fn try_out(&self, docker: &Docker) -> Result<(), Error> {
         // The node's label alone makes it ours without making it a pod's.
         let labels = HashMap::from([(labels::NODE.to_owned(), docker.node.clone())]);
         let name = probe_name(docker);
-        lifecycle::remove(docker, &name).await?;
         let body = ContainerCreateBody {
             image: Some(pause_image().to_owned()),
             labels: Some(labels),
@@ -88,7 +93,7 @@ impl Abilities {
             }),
             ..ContainerCreateBody::default()
         };
-        let outcome = match create::create(docker, &name, &body).await {
+        let outcome = match create::anew(docker, &name, &body).await {
             Ok(id) => {
                 let start = docker.client().await?.start_container(&id, None);
                 let started = within(WORK, "start the container", &name, start).await;

@@ -75,6 +75,21 @@ async fn make(docker: &Docker, identity: &Identity, body: &ContainerCreateBody) 
     }
 }
 
+/// Creates under a name that is this node's alone; whatever has it goes, even what is still being made for a kubelet
+/// that was killed meanwhile.
+pub(super) async fn anew(docker: &Docker, name: &str, body: &ContainerCreateBody) -> Result<String, Error> {
+    let give_up = Instant::now() + NAME_SETTLES;
+    loop {
+        lifecycle::remove(docker, name).await?;
+        match create(docker, name, body).await {
+            Err(error) if is_conflict(&error) && Instant::now() < give_up => {
+                tokio::time::sleep(NAME_LOOK_AGAIN).await;
+            }
+            made => return made,
+        }
+    }
+}
+
 /// Whether a container that bears our name is what we were about to make; `None` when it is not ours to judge.
 fn same(docker: &Docker, identity: &Identity, found: &ContainerInspectResponse) -> Option<bool> {
     let all = found.config.as_ref()?.labels.as_ref()?;
