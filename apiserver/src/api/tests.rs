@@ -269,6 +269,31 @@ async fn changes_arrive_while_a_watch_is_open() {
     assert_eq!(told(&[event]), ["ADDED new"]);
 }
 
+/// The clock stands still but for what is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_change_after_a_quiet_moment_goes_out_at_once_and_a_flood_of_them_together() {
+    let (store, router) = world();
+    let answer = send(&router, "GET", "/api/v1/pods?watch=true&resourceVersion=103", "").await;
+    let mut stream = answer.into_body().into_data_stream();
+    let mut told = async |names: &[&str]| {
+        let began = tokio::time::Instant::now();
+        for name in names {
+            store.put("pods", &pod("a", name, "web", "Pending"));
+        }
+        let piece = stream.next().await.unwrap().unwrap();
+        (piece.iter().filter(|byte| **byte == b'\n').count(), began.elapsed())
+    };
+    let (lines, after) = told(&["one"]).await;
+    assert_eq!((lines, after), (1, std::time::Duration::ZERO));
+    let (lines, after) = told(&["two", "three", "four"]).await;
+    assert_eq!(lines, 3);
+    let millis = after.as_millis();
+    assert!((1..10).contains(&millis), "they waited {millis} ms for each other");
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let (lines, after) = told(&["five"]).await;
+    assert_eq!((lines, after), (1, std::time::Duration::ZERO));
+}
+
 #[tokio::test]
 async fn a_slow_watch_is_told_to_list_again() {
     let (store, router) = world();
