@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use crate::storage::{Batch, Change, Entry, Event, Limits, Revision};
 
-/// What is late is on the disk so much later at most; nodes renew their leases every ten seconds, so that each lease is
-/// written to the file once for one renewal or more, never less.
+/// What is late is on the disk after so long at most: the time between two renewals of a node's lease. Half of it would
+/// write twice as much, twice of it would lose twice as much.
 pub(super) const LATE_FOR: Duration = Duration::from_secs(10);
 
 /// Revisions set aside at a time for writes that are answered before they are on the disk. A store that was killed goes on

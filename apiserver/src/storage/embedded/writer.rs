@@ -8,44 +8,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use redb::{Table, WriteTransaction};
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use redb::WriteTransaction;
+use tokio::sync::watch;
 
-use super::codec::{Kind, entry_row};
 use super::failure::in_database;
-use super::late::{self, Late, RESERVE, only_event};
-use super::logbook::Logbook;
+use super::late::{self, Late};
 use super::medium::Medium;
+use super::request::{Request, Work};
 use super::shared::Shared;
-use super::tables::{ENTRIES, FACTS, LOG, Look, RESERVED, REVISION, Standing, examine, open, standing_of};
+use super::stage::{Staged, stage};
+use super::tables::{ENTRIES, FACTS, Look, RESERVED, Standing, examine, open, standing_of};
 use super::{failure, reads};
 use crate::storage::decide::{Decision, decide};
-use crate::storage::transaction::yet_to_come;
-use crate::storage::{Batch, Change, Error, Limits, Outcome, Revision, Transaction};
+use crate::storage::{Batch, Error, Limits, Outcome, Revision};
 
 /// Requests done in one commit; more of them would make the first wait long for its answer.
 const GROUP_REQUESTS: usize = 512;
-
-/// Something to do and whom to tell.
-pub(super) struct Request {
-    pub(super) work: Work,
-    pub(super) reply: oneshot::Sender<Result<Outcome, Error>>,
-    /// Its part of the queue, free again when it is answered.
-    pub(super) room: OwnedSemaphorePermit,
-}
-
-/// Something to do.
-pub(super) enum Work {
-    Commit(Transaction),
-    /// The same, and it may be on the disk after it is answered.
-    CommitLate(Transaction),
-    /// Forget the log up to this revision.
-    Compact(Revision),
-    /// Bring to the disk what is late.
-    Flush,
-    /// Open the file anew if it has failed.
-    Mend,
-}
 
 pub(super) struct Writer {
     pub(super) medium: Box<dyn Medium>,
@@ -57,17 +35,6 @@ pub(super) struct Writer {
     pub(super) on_disk: Standing,
     /// How long anything is late.
     pub(super) late_for: Duration,
-}
-
-/// What a group of requests comes to, once it is committed.
-struct Staged {
-    answers: Vec<Result<Outcome, Error>>,
-    batches: Vec<Arc<Batch>>,
-    revision: Revision,
-    /// The log was cut off after this revision.
-    compacted: Option<Revision>,
-    /// Revisions up to this one are set aside.
-    reserved: Revision,
 }
 
 /// A group that could not be committed.
@@ -90,12 +57,14 @@ impl Writer {
         let mut due = None;
         loop {
             match wait(&requests, due) {
-                Waited::Asked(first) => group.push(first),
+                Waited::Asked(first) => {
+                    group.push(first);
+                    group.extend(requests.try_iter().take(GROUP_REQUESTS - 1));
+                }
                 // Whatever comes of it: the next try is as far away as this one was.
                 Waited::Due => due = None,
                 Waited::Over => break,
             }
-            group.extend(requests.try_iter().take(GROUP_REQUESTS.saturating_sub(group.len())));
             let answers = self.serve(&group);
             for (request, answer) in group.drain(..).zip(answers) {
                 // Whoever has gone away does not want to know.
@@ -119,6 +88,9 @@ impl Writer {
 
     /// Does what is asked; without a request, brings to the disk what is late.
     fn serve(&mut self, group: &[Request]) -> Vec<Result<Outcome, Error>> {
+        if !group.is_empty() && group.iter().all(|request| matches!(request.work, Work::Mend)) {
+            return self.mend(group.len());
+        }
         if let Some(answers) = self.answer_late(group) {
             return answers;
         }
@@ -131,9 +103,18 @@ impl Writer {
         }
     }
 
+    /// Opens the file anew if it has failed. Nothing is written, so that a full disk can be read.
+    fn mend(&mut self, requests: usize) -> Vec<Result<Outcome, Error>> {
+        let revision = *self.newest.borrow();
+        match self.begin().and_then(|transaction| Ok(transaction.abort()?)) {
+            Ok(()) => vec![Ok(Outcome::Committed { revision }); requests],
+            Err(error) => self.settle(error.into(), requests),
+        }
+    }
+
     /// Does a group of writes that may all be late, in memory alone; `None` when it has to go to the disk.
     fn answer_late(&mut self, group: &[Request]) -> Option<Vec<Result<Outcome, Error>>> {
-        let wanted: Vec<_> = group.iter().map(Request::late).collect::<Option<_>>()?;
+        let wanted: Vec<_> = group.iter().map(|request| request.work.late()).collect::<Option<_>>()?;
         if wanted.is_empty() {
             return None;
         }
@@ -176,21 +157,16 @@ impl Writer {
         transaction.set_quick_repair(true);
         let staged = self.stage(&transaction, group)?;
         // What is late is taken along even when all else turned out to change nothing, for the work is done.
-        let changes = staged.revision > self.on_disk.revision || staged.compacted.is_some();
-        let done = if changes {
-            transaction.commit().map_err(redb::Error::from)
-        } else {
-            transaction.abort().map_err(redb::Error::from)
-        };
-        match done {
-            Ok(()) if changes => {
-                (self.on_disk.revision, self.on_disk.reserved) = (staged.revision, staged.reserved);
-                self.shared.forget_late();
-                Ok(staged)
-            }
-            Ok(()) => Ok(staged),
-            Err(error) => Err(Failure { error, staged: Some(Box::new(staged)) }),
+        if staged.revision == self.on_disk.revision && staged.compacted.is_none() {
+            transaction.abort().map_err(redb::Error::from)?;
+            return Ok(staged);
         }
+        if let Err(error) = transaction.commit() {
+            return Err(Failure { error: error.into(), staged: Some(Box::new(staged)) });
+        }
+        (self.on_disk.revision, self.on_disk.reserved) = (staged.revision, staged.reserved);
+        self.shared.forget_late();
+        Ok(staged)
     }
 
     /// Begins to write, with the file opened anew if it had failed.
@@ -205,68 +181,7 @@ impl Writer {
     }
 
     fn stage(&self, transaction: &WriteTransaction, group: &[Request]) -> Result<Staged, redb::Error> {
-        let mut staged = Staged {
-            answers: Vec::with_capacity(group.len()),
-            batches: Vec::new(),
-            revision: *self.newest.borrow(),
-            compacted: None,
-            reserved: self.on_disk.reserved,
-        };
-        if !group.is_empty() && group.iter().all(|request| matches!(request.work, Work::Mend)) {
-            staged.revision = self.on_disk.revision;
-            staged.answers.extend(group.iter().map(|_| Ok(Outcome::Committed { revision: staged.revision })));
-            return Ok(staged);
-        }
-        let mut facts = transaction.open_table(FACTS)?;
-        let mut entries = transaction.open_table(ENTRIES)?;
-        let mut log = Logbook::open(transaction.open_table(LOG)?, &facts)?;
-        let late = self.shared.late();
-        for write in late.writes() {
-            put(&mut entries, &write.batch)?;
-            log.add_late(&write.batch, write.on_disk)?;
-        }
-        let mut any_late = !late.is_empty();
-        for request in group {
-            let answer = match &request.work {
-                Work::Commit(wanted) | Work::CommitLate(wanted) => {
-                    let look = |key: &str| reads::entry(&entries, key);
-                    match decide(wanted, staged.revision + 1, look)? {
-                        Decision::Conflict { key, current } => Ok(Outcome::Conflict { key, current }),
-                        Decision::Nothing => Ok(Outcome::Committed { revision: staged.revision }),
-                        Decision::Change(batch) => {
-                            put(&mut entries, &batch)?;
-                            match request.late().and_then(|_| only_event(&batch)) {
-                                Some((_, previous)) => {
-                                    log.add_late(&batch, previous)?;
-                                    any_late = true;
-                                }
-                                None => log.add(&batch, Kind::Lasting)?,
-                            }
-                            staged.revision = batch.revision;
-                            staged.batches.push(Arc::new(batch));
-                            Ok(Outcome::Committed { revision: staged.revision })
-                        }
-                    }
-                }
-                Work::Compact(upto) if *upto > staged.revision => Err(yet_to_come(*upto, staged.revision)),
-                Work::Compact(upto) => {
-                    if log.forget(*upto)? {
-                        staged.compacted = staged.compacted.max(Some(*upto));
-                    }
-                    Ok(Outcome::Committed { revision: staged.revision })
-                }
-                Work::Flush | Work::Mend => Ok(Outcome::Committed { revision: staged.revision }),
-            };
-            staged.answers.push(answer);
-        }
-        log.bound(self.limits)?;
-        log.close(&mut facts)?;
-        facts.insert(REVISION, staged.revision)?;
-        if any_late {
-            staged.reserved = staged.revision + RESERVE;
-            facts.insert(RESERVED, staged.reserved)?;
-        }
-        Ok(staged)
+        stage(transaction, self.on_disk, &self.shared.late(), group, self.limits)
     }
 
     /// Tells watchers and readers what is committed, or late.
@@ -351,16 +266,6 @@ impl Writer {
     }
 }
 
-impl Request {
-    /// The write that is asked for, if it may be late.
-    fn late(&self) -> Option<&Transaction> {
-        match &self.work {
-            Work::CommitLate(transaction) => Some(transaction),
-            Work::Commit(_) | Work::Compact(_) | Work::Flush | Work::Mend => None,
-        }
-    }
-}
-
 /// What the writer was woken by.
 enum Waited {
     Asked(Request),
@@ -372,23 +277,14 @@ enum Waited {
 
 fn wait(requests: &Receiver<Request>, due: Option<Instant>) -> Waited {
     let Some(due) = due else { return requests.recv().map_or(Waited::Over, Waited::Asked) };
-    match requests.recv_timeout(due.saturating_duration_since(Instant::now())) {
+    let left = due.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        // However much there is to do.
+        return Waited::Due;
+    }
+    match requests.recv_timeout(left) {
         Ok(request) => Waited::Asked(request),
         Err(RecvTimeoutError::Timeout) => Waited::Due,
         Err(RecvTimeoutError::Disconnected) => Waited::Over,
     }
-}
-
-fn put(entries: &mut Table<'_, &'static str, &'static [u8]>, batch: &Batch) -> Result<(), redb::Error> {
-    for event in &batch.events {
-        match &event.change {
-            Change::Put { value, created } => {
-                entries.insert(&*event.key, entry_row(*created, batch.revision, value).as_slice())?;
-            }
-            Change::Delete => {
-                entries.remove(&*event.key)?;
-            }
-        }
-    }
-    Ok(())
 }
