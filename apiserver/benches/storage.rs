@@ -1,4 +1,5 @@
-//! How fast the store in a file is here, beside what the disk alone can do: `cargo bench -p apiserver --bench storage`.
+//! How fast the store in a file is here, beside what the disk alone can do: `cargo bench -p apiserver --bench storage`, with
+//! `-- heartbeats` for what those cost alone.
 #![allow(clippy::unwrap_used, reason = "a bench")]
 
 use std::fs::File;
@@ -18,6 +19,9 @@ const VALUE_BYTES: usize = 1024;
 async fn main() {
     let directory =
         tempfile::tempdir_in(std::env::var_os("CORACLE_BENCH_DIR").unwrap_or(".".into())).unwrap();
+    if std::env::args().any(|word| word == "heartbeats") {
+        return heartbeats(directory.path()).await;
+    }
     floor(directory.path());
     for writers in [1, 16, 64] {
         let store = open(&directory.path().join(writers.to_string())).await;
@@ -35,6 +39,98 @@ async fn main() {
             bytes / 1_000_000,
             start.elapsed().as_secs_f64() * 1e3
         );
+    }
+    heartbeats(directory.path()).await;
+}
+
+/// Heartbeats of a thousand nodes, each on the disk before it is answered and not: as many as can be for what one costs
+/// and whether the file grows, and as many as there are, a hundred a second, for what an idle cluster costs.
+async fn heartbeats(directory: &Path) {
+    const NODES: u64 = 1000;
+    const SENDERS: u64 = 16;
+    for (name, is_late, most) in [("durable", false, 20_000_u64), ("late", true, 100_000)] {
+        let path = directory.join(name);
+        let store = open(&path).await;
+        let file = path.join("store.redb");
+        let size = || std::fs::metadata(&file).unwrap().len() / 1024;
+        let beat = async |n: u64| {
+            let key = format!("/registry/leases.coordination.k8s.io/kube-node-lease/node-{}", n % NODES);
+            let update = Transaction::put(&key, Expected::Any, value(n));
+            if is_late { store.commit_late(update).await } else { store.commit(update).await }.unwrap();
+        };
+        for n in 0..NODES {
+            beat(n).await;
+        }
+        let number = AtomicU64::new(0);
+        let run = async || {
+            while number.fetch_add(1, Ordering::Relaxed) < most / 2 {
+                beat(number.load(Ordering::Relaxed)).await;
+            }
+        };
+        let first = Used::now();
+        let mut sizes = vec![size()];
+        for _ in 0..2 {
+            number.store(0, Ordering::Relaxed);
+            futures_util::future::join_all((0..SENDERS).map(|_| run())).await;
+            sizes.push(size());
+        }
+        let used = first.elapsed();
+        println!(
+            "{most} {name} heartbeats: {:.0} /s, {:.0} us of a processor and {:.1} KiB to the disk each; KiB of file before, half \
+             way and after: {sizes:?}",
+            most as f64 / used.seconds,
+            used.processor / most as f64 * 1e6,
+            used.kib / most as f64,
+        );
+        let (span, paced) = (Duration::from_secs(30), Used::now());
+        let mut pace = tokio::time::interval(Duration::from_millis(10));
+        for n in 0..span.as_millis() as u64 / 10 {
+            pace.tick().await;
+            beat(n).await;
+        }
+        let used = paced.elapsed();
+        println!(
+            "100 {name} heartbeats a second: {:.2} % of a processor, {:.1} KiB/s to the disk",
+            used.processor / used.seconds * 100.0,
+            used.kib / used.seconds,
+        );
+    }
+}
+
+/// What this process has used: seconds, seconds of a processor, KiB to the disk.
+#[derive(Clone, Copy)]
+struct Used {
+    seconds: f64,
+    processor: f64,
+    kib: f64,
+}
+
+impl Used {
+    fn now() -> Self {
+        static BEGUN: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+        let line = |file: &str, name: &str| {
+            let text = std::fs::read_to_string(file).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+            line.trim().to_owned()
+        };
+        let stat = line("/proc/self/stat", "");
+        let (_, fields) = stat.rsplit_once(')').unwrap();
+        let ticks = |place: usize| fields.split_whitespace().nth(place).unwrap().parse::<f64>().unwrap();
+        Self {
+            seconds: BEGUN.elapsed().as_secs_f64(),
+            // Linux shows a hundred ticks a second to programs everywhere.
+            processor: (ticks(11) + ticks(12)) / 100.0,
+            kib: line("/proc/self/io", "write_bytes:").parse::<f64>().unwrap() / 1024.0,
+        }
+    }
+
+    fn elapsed(self) -> Self {
+        let now = Self::now();
+        Self {
+            seconds: now.seconds - self.seconds,
+            processor: now.processor - self.processor,
+            kib: now.kib - self.kib,
+        }
     }
 }
 

@@ -123,6 +123,88 @@ async fn a_backup_of_an_etcd_becomes_a_store_in_a_file() {
 }
 
 #[tokio::test]
+async fn a_damaged_store_is_refused_with_a_remedy_and_left_as_it_is() {
+    let mut master = Master::running().await;
+    kubectl(&master, &["create", "configmap", "a"]).await;
+    assert!(master.stop(Signal::TERM).await.success());
+    let file = master.data_dir().join("store/store.redb");
+    let good = std::fs::read(&file).unwrap();
+    let mut scribbled = good.clone();
+    scribbled[..4096].fill(7);
+    let text = b"apiVersion: v1\nkind: Pod\n".to_vec();
+    for bytes in [good[..good.len() / 2].to_vec(), scribbled, text, Vec::new()] {
+        std::fs::write(&file, &bytes).unwrap();
+        let told = master.log().len();
+        master.launch();
+        assert_eq!(master.ended().await.code(), Some(1));
+        let told = master.log().split_off(told);
+        let remedy = "is damaged or not a store";
+        assert!(told.contains(remedy) && told.contains("restore a backup"), "{told}");
+        assert!(told.contains(&file.display().to_string()), "{told}");
+        assert!(std::fs::read(&file).unwrap() == bytes, "it was touched");
+    }
+    std::fs::write(&file, &good).unwrap();
+    master.start().await;
+    assert_eq!(kubectl(&master, &MINE).await, "configmap/a\n");
+}
+
+#[tokio::test]
+async fn heartbeats_are_seen_at_once_and_written_later() {
+    let mut master = Master::running().await;
+    let client = master.client();
+    let url = format!(
+        "https://127.0.0.1:{}/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+        master.port
+    );
+    let lease = |number: u32| {
+        serde_json::json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "n"},
+            "spec": {"holderIdentity": "n", "renewTime": format!("2026-01-01T00:00:00.{number:06}Z")},
+        })
+    };
+    assert_eq!(client.post(&url).json(&lease(0)).send().await.unwrap().status(), 201);
+    let mut number = 0;
+    let renew = async |number: &mut u32| {
+        *number += 1;
+        let answer = client.put(format!("{url}/n")).json(&lease(*number)).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let answer: serde_json::Value = answer.json().await.unwrap();
+        answer["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap()
+    };
+    let shown = async |master: &Master| {
+        let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n";
+        let (_, text) = master.ask_as_admin(path).await;
+        let lease: serde_json::Value = serde_json::from_str(&text).unwrap();
+        lease["spec"]["renewTime"].as_str().unwrap().to_owned()
+    };
+    let time = |number: u32| format!("2026-01-01T00:00:00.{number:06}Z");
+    let file = master.data_dir().join("store/store.redb");
+    // Now and then something else is written, which takes the heartbeats along.
+    let mut tries = 0;
+    loop {
+        let before = std::fs::read(&file).unwrap();
+        for _ in 0..20 {
+            renew(&mut number).await;
+            assert_eq!(shown(&master).await, time(number));
+        }
+        if std::fs::read(&file).unwrap() == before {
+            break;
+        }
+        tries += 1;
+        assert!(tries < 20, "every heartbeat is written");
+    }
+    assert!(master.stop(Signal::TERM).await.success());
+    master.start().await;
+    assert_eq!(shown(&master).await, time(number), "a master that is stopped loses nothing");
+    let newest = renew(&mut number).await;
+    master.kill();
+    master.start().await;
+    assert!(revision(&master).await >= newest, "resource versions never go back");
+    assert!(shown(&master).await <= time(number));
+    assert!(renew(&mut number).await > newest);
+}
+
+#[tokio::test]
 async fn a_certificate_that_is_not_there_ends_the_start_by_its_name() {
     let flags =
         ["--storage", "etcd", "--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", "/nowhere/ca.pem"];

@@ -13,6 +13,7 @@ mod event;
 mod fill;
 mod flow;
 mod found;
+mod heartbeat;
 mod lease;
 mod limits;
 mod metadata;
@@ -65,6 +66,11 @@ pub trait Strategy: Send + Sync {
     /// What is allowed and unwise, for `Warning` headers.
     fn warnings(&self, _object: &Json) -> Vec<String> {
         Vec::new()
+    }
+
+    /// True when an update says no more than that somebody is still there: it comes again soon, so losing it costs nothing.
+    fn is_heartbeat(&self, _before: &Json, _after: &Json) -> bool {
+        false
     }
 }
 

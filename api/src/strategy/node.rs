@@ -2,11 +2,12 @@
 
 use super::causes::Causes;
 use super::fill::{at, set, text};
+use super::heartbeat::differs_in;
 use super::place::Place;
 use super::rules::{NONE, Rules};
 use super::{Json, Part};
 
-pub(super) static RULES: Rules = Rules { prepare, check, create, update, status, ..NONE };
+pub(super) static RULES: Rules = Rules { prepare, check, create, update, status, heartbeat, ..NONE };
 
 /// The first range and the only range are the same fact.
 fn prepare(node: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {
@@ -66,4 +67,9 @@ fn status(new: &Place<'_, '_>, _old: &Place<'_, '_>, causes: &mut Causes) {
             causes.duplicate(&address);
         }
     }
+}
+
+/// A node says again how it is, and it is as before.
+fn heartbeat(before: &Json, after: &Json) -> bool {
+    differs_in(&[&["status", "conditions", "*", "lastHeartbeatTime"]], before, after)
 }

@@ -25,6 +25,8 @@ pub(super) struct Rules {
     pub sub: fn(&str, &Place<'_, '_>, &Place<'_, '_>, &mut Causes),
     /// What is allowed and unwise.
     pub warn: fn(&Json) -> Vec<String>,
+    /// Whether an update is a heartbeat: the object before, then the new one.
+    pub heartbeat: fn(&Json, &Json) -> bool,
 }
 
 /// A kind without logic of its own.
@@ -41,6 +43,7 @@ pub(super) const NONE: Rules = Rules {
     status: |_, _, _| {},
     sub: |_, _, _, _| {},
     warn: |_| Vec::new(),
+    heartbeat: |_, _| false,
 };
 
 impl Strategy for Rules {
@@ -81,6 +84,10 @@ impl Strategy for Rules {
 
     fn warnings(&self, object: &Json) -> Vec<String> {
         (self.warn)(object)
+    }
+
+    fn is_heartbeat(&self, before: &Json, after: &Json) -> bool {
+        (self.heartbeat)(before, after)
     }
 }
 

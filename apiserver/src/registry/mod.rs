@@ -55,6 +55,15 @@ pub enum Error {
     Store(Arc<storage::Error>),
 }
 
+/// When a write is safe from a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durable {
+    /// Before it is answered.
+    First,
+    /// When the store finds time for it.
+    Later,
+}
+
 impl From<storage::Error> for Error {
     fn from(error: storage::Error) -> Self {
         Self::Store(Arc::new(error))
@@ -167,11 +176,21 @@ impl Registry {
         before: &Object,
         object: &Map<String, Value>,
     ) -> Result<Object, Error> {
-        let draft = Draft::new(object, &self.fields(resource));
-        if before.is(&draft) {
-            return Ok(before.clone());
-        }
-        self.write(resource, draft, Expected::Modified(before.revision()), Error::Changed).await
+        self.overwrite(resource, before, object, Durable::First).await
+    }
+
+    /// The same for an object that says nothing new but that somebody is still there: it is answered at once, and what a
+    /// crash may cost is the last of such writes.
+    ///
+    /// # Errors
+    /// As of [`Self::replace`].
+    pub async fn renew(
+        &self,
+        resource: &Resource,
+        before: &Object,
+        object: &Map<String, Value>,
+    ) -> Result<Object, Error> {
+        self.overwrite(resource, before, object, Durable::Later).await
     }
 
     /// Takes an object out.
@@ -184,16 +203,25 @@ impl Registry {
         self.commit(Transaction::delete(&key, expected), Error::Changed).await.map(drop)
     }
 
-    async fn write(
+    async fn overwrite(
         &self,
         resource: &Resource,
-        draft: Draft,
-        expected: Expected,
-        otherwise: Error,
+        before: &Object,
+        object: &Map<String, Value>,
+        durable: Durable,
     ) -> Result<Object, Error> {
+        let draft = Draft::new(object, &self.fields(resource));
+        if before.is(&draft) {
+            return Ok(before.clone());
+        }
         let key = key::of(resource.stored(), draft.namespace(), draft.name());
         let left = self.left.leave(&key, draft);
-        let revision = self.commit(Transaction::put(&key, expected, left.bytes()), otherwise).await?;
+        let transaction = Transaction::put(&key, Expected::Modified(before.revision()), left.bytes());
+        let outcome = match durable {
+            Durable::First => self.store.commit(transaction).await?,
+            Durable::Later => self.store.commit_late(transaction).await?,
+        };
+        let revision = self.settled(outcome, Error::Changed).await?;
         Ok(left.at(revision))
     }
 
@@ -203,7 +231,13 @@ impl Registry {
     }
 
     async fn commit(&self, transaction: Transaction, otherwise: Error) -> Result<Revision, Error> {
-        match self.store.commit(transaction).await? {
+        let outcome = self.store.commit(transaction).await?;
+        self.settled(outcome, otherwise).await
+    }
+
+    /// Waits until the cache has what became of a transaction.
+    async fn settled(&self, outcome: Outcome, otherwise: Error) -> Result<Revision, Error> {
+        match outcome {
             Outcome::Committed { revision } => {
                 self.cache.reached(revision).await;
                 Ok(revision)

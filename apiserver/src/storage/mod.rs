@@ -62,6 +62,19 @@ pub trait Store: Send + Sync {
     /// When nothing was written, or it is not known ([`Error::Unknown`]).
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
+    /// The same for a write that says no more than that somebody is still there, and is said again soon: the store may
+    /// answer before it is durable.
+    ///
+    /// Readers and watchers see it at once, in its order. What a crash may cost is the last of such writes: never one that
+    /// a [`Self::commit`] came after, never anything else; and no revision that was shown is given again. A watch that goes
+    /// on from the past may hear of the last of several to the same key alone.
+    ///
+    /// # Errors
+    /// As of [`Self::commit`].
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        self.commit(transaction).await
+    }
+
     /// Every write after that revision, in order, without gaps or repeats; a revision yet to come is waited for.
     ///
     /// A watcher never holds up a writer: one that takes so long that the log has moved past it is closed with

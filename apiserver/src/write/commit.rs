@@ -126,8 +126,13 @@ impl Write<'_> {
         } else if is_same(old, &object, by) {
             Ok(Written::stored(self, before.clone(), false, warnings))
         } else {
-            let object = self.as_stored(object);
-            let written = self.desk.registry.replace(self.resource, before, &object).await;
+            let is_heartbeat = self.resource.strategy.is_heartbeat(old, &object);
+            let (registry, object) = (self.desk.registry, self.as_stored(object));
+            let written = if is_heartbeat {
+                registry.renew(self.resource, before, &object).await
+            } else {
+                registry.replace(self.resource, before, &object).await
+            };
             written.map(|object| Written::stored(self, object, false, warnings))
         };
         match written {

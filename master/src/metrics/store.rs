@@ -46,6 +46,11 @@ impl Store for Measured {
         self.measure(operation, &key, self.store.commit(transaction)).await
     }
 
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        let (operation, key) = name(&transaction);
+        self.measure(operation, &key, self.store.commit_late(transaction)).await
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         self.store.watch(from).await
     }

@@ -8,11 +8,21 @@ use tests::{DEADLINE, Master, wait_until};
 /// The master has objects of its own, of which nobody here needs to know.
 pub const ONLY: &str = "labelSelector=of%3Dkills";
 
-/// The way to one master, whichever process it is.
+/// The kinds of object that are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// On the disk before it is answered.
+    ConfigMap,
+    /// The lease of a node, whose renewals may be late.
+    Lease,
+}
+
+/// The way to the objects of one kind of one master, whichever process it is.
 #[derive(Clone, Debug)]
 pub struct Api {
     pub client: reqwest::Client,
     url: String,
+    kind: Kind,
 }
 
 /// What stands in an object: its number and its revision.
@@ -30,9 +40,33 @@ pub struct Listing {
 }
 
 impl Api {
-    pub fn of(master: &Master) -> Self {
-        let url = format!("https://127.0.0.1:{}/api/v1/namespaces/default/configmaps", master.port);
-        Self { client: master.client(), url }
+    pub fn of(master: &Master, kind: Kind) -> Self {
+        let path = match kind {
+            Kind::ConfigMap => "/api/v1/namespaces/default/configmaps",
+            Kind::Lease => "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+        };
+        let url = format!("https://127.0.0.1:{}{path}", master.port);
+        Self { client: master.client(), url, kind }
+    }
+
+    /// An object that holds a number, as of a revision where one is expected.
+    pub fn object(&self, name: &str, number: u64, expected: Option<u64>) -> Value {
+        let metadata = json!({"name": name, "labels": {"of": "kills"}});
+        let mut object = match self.kind {
+            Kind::ConfigMap => {
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata,
+                       "data": {"number": number.to_string()}})
+            }
+            Kind::Lease => {
+                json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
+                       "spec": {"holderIdentity": name, "leaseDurationSeconds": 40,
+                                "renewTime": format!("2026-01-01T00:00:00.{number:06}Z")}})
+            }
+        };
+        if let Some(revision) = expected {
+            object["metadata"]["resourceVersion"] = revision.to_string().into();
+        }
+        object
     }
 
     pub fn url(&self, name: &str) -> String {
@@ -74,7 +108,8 @@ impl Api {
 
     pub async fn create_in_time(&self, name: &str) {
         let look =
-            async || match self.send(self.client.post(self.url("")).json(&object(name, 0, None))).await? {
+            async || match self.send(self.client.post(self.url("")).json(&self.object(name, 0, None))).await?
+            {
                 (201 | 409, _) => Ok(()),
                 (code, body) => Err(format!("{code} {body}")),
             };
@@ -82,23 +117,15 @@ impl Api {
     }
 }
 
-/// An object that holds a number, as of a revision where one is expected.
-pub fn object(name: &str, number: u64, expected: Option<u64>) -> Value {
-    let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"of": "kills"}},
-                            "data": {"number": number.to_string()}});
-    if let Some(revision) = expected {
-        object["metadata"]["resourceVersion"] = revision.to_string().into();
-    }
-    object
-}
-
 pub fn name(object: &Value) -> String {
     object["metadata"]["name"].as_str().unwrap().to_owned()
 }
 
 pub fn held(object: &Value) -> Held {
-    let number = object["data"]["number"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
-    Held { number, revision: revision(object) }
+    let renewed =
+        object["spec"]["renewTime"].as_str().and_then(|time| time.strip_suffix('Z')?.split_once('.'));
+    let number = object["data"]["number"].as_str().or(renewed.map(|(_, micros)| micros));
+    Held { number: number.and_then(|text| text.parse().ok()).unwrap_or(0), revision: revision(object) }
 }
 
 pub fn revision(object: &Value) -> u64 {

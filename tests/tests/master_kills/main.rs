@@ -1,11 +1,14 @@
 //! `kill -9` of the master, and of the etcd below it, at random moments while clients write and watch: what was
-//! acknowledged is there, revisions never go back, and watches that go on miss nothing and repeat nothing.
+//! acknowledged is there (of heartbeats, all but the last), revisions never go back, and watches that go on miss nothing
+//! and repeat nothing.
 //!
 //! As many kills as fit into ten seconds; `CORACLE_KILLS=1000` asks for that many. `CORACLE_SEED` repeats a run's choices.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod api;
+mod heart;
+mod story;
 mod watcher;
 mod writer;
 
@@ -16,9 +19,11 @@ use std::time::{Duration, Instant};
 use tests::{Chance, DEADLINE, Etcd, Master, moment, wait_until};
 use tokio::task::{LocalSet, spawn_local};
 
-use api::Api;
+use api::{Api, Kind};
+use heart::Heart;
+use story::Story;
 use watcher::Watcher;
-use writer::{Stop, Writer};
+use writer::Writer;
 
 /// How long a run lasts that is not told how many kills.
 const SPAN: Duration = Duration::from_secs(10);
@@ -26,7 +31,9 @@ const SPAN: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_millis(150);
 /// Clients that write at once, each to an object of its own.
 const WRITERS: usize = 8;
-/// Clients that watch at once.
+/// Nodes that renew their leases.
+const HEARTS: usize = 3;
+/// Clients that watch at once, of each kind of object.
 const WATCHERS: usize = 3;
 
 #[tokio::test]
@@ -50,7 +57,7 @@ struct Bed {
 
 impl Bed {
     /// Kills the master, the etcd or both, and starts them again.
-    async fn kill(&mut self, chance: &mut Chance) {
+    async fn kill(&mut self, chance: &mut Chance, story: &Story) {
         let (kills_master, kills_etcd) = match &self.etcd {
             None => (true, false),
             Some(_) => *chance.pick(&[(true, false), (false, true), (true, true)]),
@@ -58,6 +65,7 @@ impl Bed {
         if kills_master {
             self.master.kill();
         }
+        story.killed();
         if let Some(etcd) = self.etcd.as_mut().filter(|_| kills_etcd) {
             etcd.kill();
             etcd.start().await;
@@ -72,50 +80,68 @@ async fn survive(mut bed: Bed) {
     let mut chance = Chance::new(Chance::seed());
     let kills: Option<usize> = env::var("CORACLE_KILLS").ok().map(|text| text.parse().unwrap());
     bed.master.start().await;
-    let api = Api::of(&bed.master);
-    let stop = Arc::new(Stop::default());
+    let [api, leases] = [Kind::ConfigMap, Kind::Lease].map(|kind| Api::of(&bed.master, kind));
+    let story = Arc::new(Story::default());
     let start = api.list().await.unwrap();
     let writers: Vec<_> = (0..WRITERS)
         .map(|number| {
             let chance = Chance::new(chance.below(usize::MAX) as u64);
-            spawn_local(Writer::new(api.clone(), format!("w{number}"), chance).run(stop.clone()))
+            spawn_local(Writer::new(api.clone(), format!("w{number}"), chance).run(story.clone()))
         })
         .collect();
-    let watchers: Vec<_> =
-        (0..WATCHERS).map(|_| spawn_local(Watcher::new(api.clone(), start.revision).run())).collect();
+    let hearts: Vec<_> = (0..HEARTS)
+        .map(|number| spawn_local(Heart::new(leases.clone(), format!("n{number}")).run(story.clone())))
+        .collect();
+    let watch = |api: &Api| {
+        (0..WATCHERS).map(|_| spawn_local(Watcher::new(api.clone(), start.revision).run())).collect()
+    };
+    let watchers: [(Api, Vec<_>); 2] = [&api, &leases].map(|api| (api.clone(), watch(api)));
     let (begun, mut killed, mut newest) = (Instant::now(), 0, start.revision);
     while kills.map_or(begun.elapsed() < SPAN, |kills| killed < kills) {
         if !chance.once_in(4) {
             // Under load: whatever it is that a kill hits, somebody has written since the last one.
             let before = newest;
-            let look =
-                async || if stop.acknowledged() > before { Ok(()) } else { Err("nobody wrote".to_owned()) };
+            let look = async || {
+                if story.acknowledged_safe() > before { Ok(()) } else { Err("nobody wrote".to_owned()) }
+            };
             wait_until(DEADLINE, look).await.unwrap();
         }
         moment(chance.moment(LONGEST)).await;
-        newest = newest.max(stop.acknowledged());
-        bed.kill(&mut chance).await;
+        newest = newest.max(story.acknowledged());
+        bed.kill(&mut chance, &story).await;
         killed += 1;
         let now = api.list_in_time().await.revision;
         assert!(now >= newest, "kill {killed}: the revision went back from {newest} to {now}");
         newest = now;
     }
-    stop.stop();
-    let mut acknowledged = Vec::new();
+    story.end();
+    let (mut acknowledged, mut renewed, mut lost) = (Vec::new(), Vec::new(), 0);
     for writer in writers {
         let writer = writer.await.unwrap();
         assert_eq!(writer.broken, [""; 0], "{}", bed.master.log());
         acknowledged.extend(writer.acknowledged);
     }
-    let last = api.list_in_time().await;
-    api.create_in_time(watcher::END).await;
-    let mut resumed = 0;
-    for watcher in watchers {
-        let watcher = watcher.await.unwrap();
-        assert_eq!(watcher.broken, [""; 0]);
-        watcher.check(&acknowledged, &last);
-        resumed += watcher.resumed;
+    for heart in hearts {
+        let heart = heart.await.unwrap();
+        assert_eq!(heart.broken, [""; 0], "{}", bed.master.log());
+        renewed.extend(heart.acknowledged);
+        lost += heart.lost;
     }
-    println!("{killed} kills, {} writes acknowledged, {resumed} watches went on", acknowledged.len());
-    assert!(!acknowledged.is_empty(), "they did write");
+    let mut resumed = 0;
+    for ((api, watchers), written) in watchers.into_iter().zip([&acknowledged, &renewed]) {
+        let last = api.list_in_time().await;
+        api.create_in_time(watcher::END).await;
+        for watcher in watchers {
+            let watcher = watcher.await.unwrap();
+            assert_eq!(watcher.broken, [""; 0]);
+            watcher.check(written, &last);
+            resumed += watcher.resumed;
+        }
+    }
+    println!(
+        "{killed} kills, {} writes acknowledged, {} renewals and {lost} of them lost, {resumed} watches went on",
+        acknowledged.len(),
+        renewed.len(),
+    );
+    assert!(!acknowledged.is_empty() && !renewed.is_empty(), "they did write");
 }

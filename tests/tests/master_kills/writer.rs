@@ -1,35 +1,18 @@
 //! A client that makes, changes and removes one object, and notes what it was told.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::json;
 use tests::Chance;
 
-use crate::api::{Api, Held, held, object};
+use crate::api::{Api, Held, held};
+use crate::story::{Loss, Story};
 
 /// A write that was acknowledged.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
     pub name: String,
     pub held: Held,
-}
-
-/// What all writers have in common: whether to go on, and the newest revision one of them was told.
-#[derive(Debug, Default)]
-pub struct Stop {
-    stopped: AtomicBool,
-    newest: AtomicU64,
-}
-
-impl Stop {
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::SeqCst);
-    }
-
-    pub fn acknowledged(&self) -> u64 {
-        self.newest.load(Ordering::SeqCst)
-    }
 }
 
 /// One client and its object.
@@ -55,22 +38,22 @@ impl Writer {
     }
 
     /// Writes until it is told to stop or something is broken.
-    pub async fn run(mut self, stop: Arc<Stop>) -> Self {
-        while !stop.stopped.load(Ordering::SeqCst) && self.broken.is_empty() {
-            self.step(&stop).await;
+    pub async fn run(mut self, story: Arc<Story>) -> Self {
+        while !story.is_over() && self.broken.is_empty() {
+            self.step(&story).await;
         }
         self
     }
 
-    async fn step(&mut self, stop: &Stop) {
+    async fn step(&mut self, story: &Story) {
         self.last_number += 1;
         let number = self.last_number;
         let (client, name) = (&self.api.client, self.name.as_str());
         let (request, written) = match self.held {
-            None => (client.post(self.api.url("")).json(&object(name, number, None)), Some(number)),
+            None => (client.post(self.api.url("")).json(&self.api.object(name, number, None)), Some(number)),
             Some(_) if self.chance.once_in(6) => (client.delete(self.api.url(name)), None),
             Some(before) if self.chance.once_in(2) => {
-                let body = object(name, number, Some(before.revision));
+                let body = self.api.object(name, number, Some(before.revision));
                 (client.put(self.api.url(name)).json(&body), Some(number))
             }
             Some(_) => {
@@ -83,7 +66,7 @@ impl Writer {
             Ok((200 | 201, answer)) => {
                 let now = written.map(|_| held(&answer));
                 if let Some(now) = now {
-                    stop.newest.fetch_max(now.revision, Ordering::SeqCst);
+                    story.acknowledge(now.revision, Loss::Never);
                     self.check_told(now, number);
                     self.acknowledged.push(Acknowledged { name: self.name.clone(), held: now });
                 }

@@ -8,8 +8,19 @@ use crate::storage::{Batch, Change, Entry, Event, Revision};
 
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+/// A put that was late; since format 2.
+const LATE: u8 = 3;
 /// Two revisions before the value of an entry.
 const ENTRY_HEAD_BYTES: usize = 16;
+
+/// What the row of a batch is worth to the log once its key is written again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// As much as before.
+    Lasting,
+    /// Nothing.
+    Late,
+}
 
 /// The row of an entry beside its key.
 pub(super) fn entry_row(created: Revision, modified: Revision, value: &[u8]) -> Vec<u8> {
@@ -29,14 +40,15 @@ pub(super) fn entry(key: &str, row: &[u8]) -> Option<Entry> {
 }
 
 /// The row of what happened at one revision.
-pub(super) fn batch_row(events: &[Event]) -> Vec<u8> {
+pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
     let mut row = Vec::new();
     for event in events {
-        let (kind, created, value) = match &event.change {
-            Change::Put { value, created } => (PUT, *created, value.as_ref()),
-            Change::Delete => (DELETE, 0, [].as_slice()),
+        let (tag, created, value) = match (&event.change, kind) {
+            (Change::Put { value, created }, Kind::Lasting) => (PUT, *created, value.as_ref()),
+            (Change::Put { value, created }, Kind::Late) => (LATE, *created, value.as_ref()),
+            (Change::Delete, _) => (DELETE, 0, [].as_slice()),
         };
-        row.push(kind);
+        row.push(tag);
         row.extend_from_slice(&event.previous.unwrap_or(0).to_le_bytes());
         row.extend_from_slice(&created.to_le_bytes());
         put_bytes(&mut row, event.key.as_bytes());
@@ -45,20 +57,25 @@ pub(super) fn batch_row(events: &[Event]) -> Vec<u8> {
     row
 }
 
+/// The kind of the row of a batch; none when there is nothing in it.
+pub(super) fn row_kind(row: &[u8]) -> Option<Kind> {
+    row.first().map(|tag| if *tag == LATE { Kind::Late } else { Kind::Lasting })
+}
+
 /// Reads what happened at that revision; none when the row is not such a thing.
 pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
     let mut rest = row;
     let mut events = Vec::new();
     while !rest.is_empty() {
-        let (kind, after) = rest.split_first()?;
+        let (tag, after) = rest.split_first()?;
         rest = after;
         // No write has revision 0, so it can say that there was none.
         let previous = Some(take_number(&mut rest)?).filter(|revision| *revision != 0);
         let created = take_number(&mut rest)?;
         let key: Arc<str> = std::str::from_utf8(take_bytes(&mut rest)?).ok()?.into();
         let value = take_bytes(&mut rest)?;
-        let change = match *kind {
-            PUT => Change::Put { value: Bytes::copy_from_slice(value), created },
+        let change = match *tag {
+            PUT | LATE => Change::Put { value: Bytes::copy_from_slice(value), created },
             DELETE => Change::Delete,
             _ => return None,
         };

@@ -61,7 +61,7 @@ pub(super) async fn backup(shared: Arc<Shared>, path: PathBuf) -> Result<(), Err
 pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revision, Error> {
     let look = look_at(backup).map_err(|error| at_file(backup, error))?;
     let standing = inspect(backup, look)?;
-    let revision = standing.revision.max(above).saturating_add(RESTORE_JUMP);
+    let revision = standing.newest_given().max(above).saturating_add(RESTORE_JUMP);
     let directory = Directory::claim(directory)?;
     directory.place(|partial| {
         copy(backup, partial)?;
@@ -76,7 +76,7 @@ pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revis
     Ok(revision)
 }
 
-/// How far the store of a directory has come; `None` when there is none.
+/// How far the store of a directory may have come; `None` when there is none.
 ///
 /// Blocking. Nothing is changed.
 ///
@@ -85,7 +85,7 @@ pub fn restore(backup: &Path, directory: &Path, above: Revision) -> Result<Revis
 pub fn revision(directory: &Path) -> Result<Option<Revision>, Error> {
     let file = directory.join(FILE);
     match look_at(&file) {
-        Ok(look) => Ok(Some(inspect(&file, look)?.revision)),
+        Ok(look) => Ok(Some(inspect(&file, look)?.newest_given())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at_file(&file, error)),
     }

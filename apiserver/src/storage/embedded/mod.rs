@@ -4,6 +4,10 @@
 //! answered when the disk has them; conflicts too, for they may tell of a write that waited before them. The file holds the
 //! newest value of each key and a bounded log, so it does not grow with heartbeats.
 //!
+//! What may be late is answered from memory (`late`) and goes along with the next commit, or within ten seconds. Revisions
+//! for it are set aside in the file before any is given: a store that was killed goes on after all of them, so that none
+//! ever means two things.
+//!
 //! A disk that fails or is full costs the commits that hit it and no more: the file is opened anew, what it says is the
 //! truth, and the next commit tries again. A file that is damaged, of a newer format, or no store at all is found by
 //! reading all of it at the start without writing to it, and is refused.
@@ -12,9 +16,13 @@ mod codec;
 mod copy;
 mod directory;
 mod failure;
+mod late;
+mod logbook;
 mod medium;
 mod reads;
+mod request;
 mod shared;
+mod stage;
 mod tables;
 mod writer;
 
@@ -23,20 +31,23 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use redb::{ReadTransaction, StorageBackend};
-use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
 use self::directory::{Directory, new_file};
 use self::failure::{at_file, in_database, is_broken, on_look};
+use self::late::{LATE_FOR, Late};
 use self::medium::Medium;
+use self::request::{Request, Work};
 use self::shared::Shared;
 use self::tables::{KNOWN_FORMAT, Look, Standing};
-use self::writer::{Request, Work, Writer};
+use self::writer::Writer;
 use super::transaction::FIRST_REVISION;
 use super::watch::{Batches, Log, batches};
 use super::{Error, Found, Limits, Outcome, Page, Revision, Store, Transaction};
@@ -53,7 +64,7 @@ pub struct Embedded {
     shared: Arc<Shared>,
     newest: watch::Receiver<Revision>,
     queue: Arc<Semaphore>,
-    requests: Option<UnboundedSender<Request>>,
+    requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
 }
 
@@ -79,24 +90,28 @@ impl Embedded {
             })?;
         }
         directory.tighten()?;
-        Self::start(Box::new(directory), limits)
+        Self::start(Box::new(directory), limits, LATE_FOR)
     }
 
-    /// Opens the store that lies on a medium.
-    fn start(medium: Box<dyn Medium>, limits: Limits) -> Result<Self, Error> {
+    /// Opens the store that lies on a medium, where nothing is late for longer than that.
+    fn start(medium: Box<dyn Medium>, limits: Limits, late_for: Duration) -> Result<Self, Error> {
         let file = medium.path().to_owned();
         let standing = inspect(&file, medium.look().map_err(|error| at_file(&file, error))?)?;
         let open = || {
             let database = tables::open(medium.open()?)?;
             tables::migrate(&database, standing.format)?;
-            let revision = tables::revision(&database)?;
-            Ok((database, revision))
+            if standing.reserved > standing.revision {
+                // It was not closed: what was late is lost, and whoever has seen it lists again.
+                tables::set_revision(&database, standing.newest_given() + 1)?;
+            }
+            let on_disk = tables::standing_of(&database)?;
+            Ok((database, on_disk))
         };
-        let (database, revision) = open().map_err(|error| in_database(&file, error))?;
-        let shared = Arc::new(Shared::new(file.clone(), database, revision, limits));
-        let (newest, subscriber) = watch::channel(revision);
-        let (requests, waiting) = mpsc::unbounded_channel();
-        let writer = Writer { medium, shared: shared.clone(), limits, newest };
+        let (database, on_disk) = open().map_err(|error| in_database(&file, error))?;
+        let shared = Arc::new(Shared::new(file.clone(), database, on_disk.revision, limits));
+        let (newest, subscriber) = watch::channel(on_disk.revision);
+        let (requests, waiting) = mpsc::channel();
+        let writer = Writer { medium, shared: shared.clone(), limits, newest, on_disk, late_for };
         let thread = thread::Builder::new().name("store-writer".to_owned());
         let writer = thread.spawn(move || writer.run(waiting)).map_err(|error| at_file(&file, error))?;
         let queue = Arc::new(Semaphore::new(QUEUE_KIB));
@@ -118,7 +133,7 @@ impl Embedded {
     /// the cache above pays, and not often.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl Fn(&ReadTransaction) -> Result<T, redb::Error> + Clone + Send + 'static,
+        read: impl Fn(&ReadTransaction, &Late) -> Result<T, redb::Error> + Clone + Send + 'static,
     ) -> Result<T, Error> {
         let attempt = || {
             let (shared, read) = (self.shared.clone(), read.clone());
@@ -137,18 +152,25 @@ impl Embedded {
 impl Store for Embedded {
     async fn get(&self, key: &str) -> Result<Found, Error> {
         let key = key.to_owned();
-        self.read(move |transaction| reads::get(transaction, &key)).await
+        self.read(move |transaction, late| reads::get(transaction, late, &key)).await
     }
 
     async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error> {
         let (prefix, after) = (prefix.to_owned(), after.map(str::to_owned));
-        self.read(move |transaction| reads::page(transaction, &prefix, after.as_deref(), limit)).await
+        self.read(move |transaction, late| reads::page(transaction, late, &prefix, after.as_deref(), limit))
+            .await
     }
 
     async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
         transaction.check()?;
         let bytes = transaction.bytes();
         self.ask(Work::Commit(transaction), bytes).await
+    }
+
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        transaction.check()?;
+        let bytes = transaction.bytes();
+        self.ask(Work::CommitLate(transaction), bytes).await
     }
 
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
@@ -166,6 +188,8 @@ impl Store for Embedded {
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
+        // A backup is of the file.
+        self.ask(Work::Flush, 0).await?;
         copy::backup(self.shared.clone(), path.to_owned()).await
     }
 }

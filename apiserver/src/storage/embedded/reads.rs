@@ -1,4 +1,4 @@
-//! What is read from the file of a store, each from one consistent picture of it.
+//! What is read from the file of a store, each from one consistent picture of it and of what is late beside it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -6,18 +6,24 @@ use std::sync::Arc;
 use redb::{ReadTransaction, ReadableTable};
 
 use super::codec;
-use super::tables::{ENTRIES, LOG, standing};
+use super::late::Late;
+use super::tables::{ENTRIES, FACTS, LOG, OLDEST, REVISION, fact};
 use crate::storage::history::{HAND_BATCHES, HAND_BYTES};
 use crate::storage::transaction::PAGE_BYTES;
 use crate::storage::{Batch, Entry, Found, Page, Revision};
 
 /// The newest value of a key.
-pub(super) fn get(transaction: &ReadTransaction, key: &str) -> Result<Found, redb::Error> {
-    let revision = standing(transaction)?.revision;
-    Ok(Found { entry: entry(&transaction.open_table(ENTRIES)?, key)?, revision })
+pub(super) fn get(transaction: &ReadTransaction, late: &Late, key: &str) -> Result<Found, redb::Error> {
+    let on_disk = fact(&transaction.open_table(FACTS)?, REVISION)?;
+    let late = late.beside(on_disk);
+    let entry = match late.and_then(|late| late.entry(key)) {
+        Some(entry) => Some(entry),
+        None => entry(&transaction.open_table(ENTRIES)?, key)?,
+    };
+    Ok(Found { entry, revision: late.map_or(on_disk, Late::revision) })
 }
 
-/// The same, from a table.
+/// What the file has of a key.
 pub(super) fn entry(
     table: &impl ReadableTable<&'static str, &'static [u8]>,
     key: &str,
@@ -28,11 +34,15 @@ pub(super) fn entry(
 /// The newest values of some keys.
 pub(super) fn page(
     transaction: &ReadTransaction,
+    late: &Late,
     prefix: &str,
     after: Option<&str>,
     limit: usize,
 ) -> Result<Page, redb::Error> {
-    let mut page = Page { entries: Vec::new(), revision: standing(transaction)?.revision, more: false };
+    let on_disk = fact(&transaction.open_table(FACTS)?, REVISION)?;
+    let late = late.beside(on_disk);
+    let revision = late.map_or(on_disk, Late::revision);
+    let mut page = Page { entries: Vec::new(), revision, more: false };
     let from = match after {
         Some(after) if after >= prefix => Bound::Excluded(after),
         _ => Bound::Included(prefix),
@@ -49,12 +59,16 @@ pub(super) fn page(
             break;
         }
         bytes += row.value().len();
-        page.entries.push(decode(key.value(), row.value())?);
+        let entry = match late.and_then(|late| late.entry(key.value())) {
+            Some(entry) => entry,
+            None => decode(key.value(), row.value())?,
+        };
+        page.entries.push(entry);
     }
     Ok(page)
 }
 
-/// Every entry, in the order of their keys.
+/// Every entry of the file, in the order of their keys.
 pub(super) fn entries(
     transaction: &ReadTransaction,
 ) -> Result<impl Iterator<Item = Result<Entry, redb::Error>>, redb::Error> {
@@ -70,12 +84,8 @@ pub(super) fn log_after(
     transaction: &ReadTransaction,
     seen: Revision,
 ) -> Result<(Vec<Arc<Batch>>, Revision), redb::Error> {
+    let oldest = fact(&transaction.open_table(FACTS)?, OLDEST)?;
     let log = transaction.open_table(LOG)?;
-    let first = log.first()?.map(|(revision, _)| revision.value());
-    let oldest = match first {
-        Some(first) => first.saturating_sub(1),
-        None => standing(transaction)?.revision,
-    };
     let mut batches = Vec::new();
     let mut bytes = 0;
     for row in log.range((Bound::Excluded(seen), Bound::Unbounded))? {

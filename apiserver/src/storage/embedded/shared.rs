@@ -8,13 +8,15 @@ use redb::{Database, ReadTransaction, ReadableDatabase, WriteTransaction};
 use tokio::task::spawn_blocking;
 
 use super::failure::in_database;
+use super::late::Late;
 use super::reads;
 use crate::storage::history::History;
 use crate::storage::watch::Log;
 use crate::storage::{Batch, Error, Limits, Revision};
 
-/// What watchers that keep up find in memory; those that do not read the file.
-const RECENT: Limits = Limits { revisions: 1024, bytes: 4 * 1024 * 1024 };
+/// What watchers that keep up find in memory; those that do not read the file. Many small ones, because half of them may
+/// be late, and more nodes than that would make the file be written more often.
+const RECENT: Limits = Limits { revisions: 8192, bytes: 4 * 1024 * 1024 };
 
 /// What the writer, the readers and the watchers of a store have in common.
 #[derive(Debug)]
@@ -25,7 +27,9 @@ pub(super) struct Shared {
     database: RwLock<Option<Database>>,
     recent: Mutex<History>,
     /// Never more than the log in the file holds.
-    recent_limits: Limits,
+    pub(super) recent_limits: Limits,
+    /// What the file does not have yet; readers that look at it keep it as it was.
+    late: Mutex<Arc<Late>>,
 }
 
 impl Shared {
@@ -35,15 +39,41 @@ impl Shared {
             bytes: limits.bytes.min(RECENT.bytes),
         };
         let recent = Mutex::new(History::new(revision, recent_limits));
-        Self { file, database: RwLock::new(Some(database)), recent, recent_limits }
+        Self { file, database: RwLock::new(Some(database)), recent, recent_limits, late: Mutex::default() }
     }
 
-    /// Reads from one consistent picture of the file.
+    /// Reads from one consistent picture of the file and of what is late beside it.
     pub(super) fn read<T>(
         &self,
-        read: impl FnOnce(&ReadTransaction) -> Result<T, redb::Error>,
+        read: impl FnOnce(&ReadTransaction, &Late) -> Result<T, redb::Error>,
     ) -> Result<T, redb::Error> {
-        read(&self.begin_read()?)
+        // In this order: what a commit takes along meanwhile is in the file then, and a file that has it all is believed.
+        let late = self.late();
+        read(&self.begin_read()?, &late)
+    }
+
+    /// What is late at this moment.
+    pub(super) fn late(&self) -> Arc<Late> {
+        self.lock_late().clone()
+    }
+
+    /// Says what is late beside that from now on; for the writer alone.
+    pub(super) fn add_late(&self, batches: &[Arc<Batch>]) {
+        let mut late = self.lock_late();
+        // Copied only while somebody reads.
+        let late = Arc::make_mut(&mut late);
+        for batch in batches {
+            late.add(batch);
+        }
+    }
+
+    /// Says that the file has all of it; for the writer alone.
+    pub(super) fn forget_late(&self) {
+        *self.lock_late() = Arc::default();
+    }
+
+    fn lock_late(&self) -> MutexGuard<'_, Arc<Late>> {
+        self.late.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A picture of the file that stays while the store goes on.
@@ -92,7 +122,7 @@ impl Log for Arc<Shared> {
         }
         let shared = self.clone();
         let read = move || {
-            let read = shared.read(|transaction| reads::log_after(transaction, seen));
+            let read = shared.read(|transaction, _| reads::log_after(transaction, seen));
             read.map_err(|error| in_database(&shared.file, error))
         };
         let (batches, oldest) = spawn_blocking(read).await.map_err(|_| Error::Closed)??;

@@ -1,10 +1,12 @@
 //! The tables in the file of a store, the version of their format, and how such a file comes to be and is recognised.
 
 use redb::{
-    Builder, Database, ReadTransaction, ReadableDatabase, StorageBackend, TableDefinition, WriteTransaction,
+    Builder, Database, ReadTransaction, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+    WriteTransaction,
 };
 
 use super::codec::entry_row;
+use super::logbook::Facts;
 use super::medium::{Boxed, Overlay};
 use crate::storage::{Entry, Revision};
 
@@ -12,19 +14,24 @@ use crate::storage::{Entry, Revision};
 pub(super) const FACTS: TableDefinition<&str, u64> = TableDefinition::new("coracle");
 /// The newest value of each key, see `codec`.
 pub(super) const ENTRIES: TableDefinition<&str, &[u8]> = TableDefinition::new("entries");
-/// What each of the last revisions did, without gaps, see `codec`.
+/// What each of the last revisions did, see `codec` and `logbook`.
 pub(super) const LOG: TableDefinition<u64, &[u8]> = TableDefinition::new("log");
 
 /// The fact that counts the writes.
 pub(super) const REVISION: &str = "revision";
 /// The fact that adds up the rows of the log.
 pub(super) const LOG_BYTES: &str = "log_bytes";
+/// The fact that says after which revision the log begins.
+pub(super) const OLDEST: &str = "oldest";
+/// The fact that says up to where revisions may have been given that the file knows nothing of; no more than the revision
+/// when nothing was late.
+pub(super) const RESERVED: &str = "reserved";
 const FORMAT: &str = "format";
 
 /// The format written here.
 pub(super) const KNOWN_FORMAT: u64 = 1 + MIGRATIONS.len() as u64;
 /// The first makes format 2 of format 1, and so on.
-const MIGRATIONS: &[Migration] = &[];
+const MIGRATIONS: &[Migration] = &[late_writes];
 
 /// Turns the tables of one format into the next one, all or nothing.
 pub(super) type Migration = fn(&WriteTransaction) -> Result<(), redb::Error>;
@@ -39,6 +46,15 @@ pub(super) struct Standing {
     pub(super) format: u64,
     /// Its newest revision.
     pub(super) revision: Revision,
+    /// Up to where revisions may have been given beyond that.
+    pub(super) reserved: Revision,
+}
+
+impl Standing {
+    /// No revision after this one was ever given.
+    pub(super) fn newest_given(self) -> Revision {
+        self.revision.max(self.reserved)
+    }
 }
 
 /// Makes a store of an empty file.
@@ -52,8 +68,7 @@ pub(super) fn create(
     {
         let mut facts = transaction.open_table(FACTS)?;
         facts.insert(FORMAT, KNOWN_FORMAT)?;
-        facts.insert(REVISION, revision)?;
-        facts.insert(LOG_BYTES, 0)?;
+        begin_at(&mut facts, revision)?;
         transaction.open_table(LOG)?;
         let mut table = transaction.open_table(ENTRIES)?;
         for entry in entries {
@@ -102,16 +117,20 @@ pub(super) fn examine(backend: Box<dyn StorageBackend>, look: Look) -> Result<St
 /// What a file says of itself.
 pub(super) fn standing(transaction: &ReadTransaction) -> Result<Standing, redb::Error> {
     let facts = transaction.open_table(FACTS)?;
-    let fact = |name: &str| {
-        let value = facts.get(name)?.map(|value| value.value());
-        value.ok_or_else(|| redb::Error::Corrupted(format!("it does not say its {name}")))
-    };
-    Ok(Standing { format: fact(FORMAT)?, revision: fact(REVISION)? })
+    // Format 1 reserves nothing.
+    let reserved = facts.get(RESERVED)?.map_or(0, |value| value.value());
+    Ok(Standing { format: fact(&facts, FORMAT)?, revision: fact(&facts, REVISION)?, reserved })
 }
 
-/// The newest revision of an open file.
-pub(super) fn revision(database: &Database) -> Result<Revision, redb::Error> {
-    Ok(standing(&database.begin_read()?)?.revision)
+/// A fact that every store has.
+pub(super) fn fact(facts: &impl ReadableTable<&'static str, u64>, name: &str) -> Result<u64, redb::Error> {
+    let value = facts.get(name)?.map(|value| value.value());
+    value.ok_or_else(|| redb::Error::Corrupted(format!("it does not say its {name}")))
+}
+
+/// What an open file says of itself.
+pub(super) fn standing_of(database: &Database) -> Result<Standing, redb::Error> {
+    standing(&database.begin_read()?)
 }
 
 /// Brings a file of an older format up to the one that is known here.
@@ -142,11 +161,28 @@ pub(super) fn set_revision(database: &Database, revision: Revision) -> Result<()
     transaction.delete_table(LOG)?;
     {
         transaction.open_table(LOG)?;
-        let mut facts = transaction.open_table(FACTS)?;
-        facts.insert(REVISION, revision)?;
-        facts.insert(LOG_BYTES, 0)?;
+        begin_at(&mut transaction.open_table(FACTS)?, revision)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// The facts of a store with an empty log.
+fn begin_at(facts: &mut Facts<'_>, revision: Revision) -> Result<(), redb::Error> {
+    for (name, value) in [(REVISION, revision), (OLDEST, revision), (LOG_BYTES, 0), (RESERVED, 0)] {
+        facts.insert(name, value)?;
+    }
+    Ok(())
+}
+
+/// Format 2 has late writes: revisions that are set aside for them, and a log that says where it begins because late
+/// writes may be missing from it.
+fn late_writes(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    let first = transaction.open_table(LOG)?.first()?.map(|(revision, _)| revision.value());
+    let mut facts = transaction.open_table(FACTS)?;
+    let revision = fact(&facts, REVISION)?;
+    facts.insert(OLDEST, first.map_or(revision, |first| first.saturating_sub(1)))?;
+    facts.insert(RESERVED, 0)?;
+    Ok(())
 }
 
 fn builder() -> Builder {

@@ -1,56 +1,40 @@
 //! The one writer of a store: everything that waits is done in order, in one commit, and answered when it is on the disk.
+//!
+//! Writes that may be late are answered at once and kept in memory, as long as nothing waits that may not, there is not too
+//! much of them, and enough revisions are set aside; every commit takes along all of it. So the file is always what the
+//! store was at one revision, and what a kill costs is the end of what was late, never something before it.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
-use redb::{ReadableTable, ReadableTableMetadata, Table, WriteTransaction};
-use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use redb::WriteTransaction;
+use tokio::sync::watch;
 
-use super::codec::{batch_row, entry_row};
 use super::failure::in_database;
+use super::late::{self, Late};
 use super::medium::Medium;
+use super::request::{Request, Work};
 use super::shared::Shared;
-use super::tables::{ENTRIES, FACTS, LOG, LOG_BYTES, Look, REVISION, examine, open};
-use super::{failure, reads, tables};
+use super::stage::{Staged, stage};
+use super::tables::{ENTRIES, FACTS, Look, RESERVED, Standing, examine, open, standing_of};
+use super::{failure, reads};
 use crate::storage::decide::{Decision, decide};
-use crate::storage::transaction::yet_to_come;
-use crate::storage::{Batch, Change, Error, Limits, Outcome, Revision, Transaction};
+use crate::storage::{Batch, Error, Limits, Outcome, Revision};
 
 /// Requests done in one commit; more of them would make the first wait long for its answer.
 const GROUP_REQUESTS: usize = 512;
-
-/// Something to do and whom to tell.
-pub(super) struct Request {
-    pub(super) work: Work,
-    pub(super) reply: oneshot::Sender<Result<Outcome, Error>>,
-    /// Its part of the queue, free again when it is answered.
-    pub(super) room: OwnedSemaphorePermit,
-}
-
-/// Something to do.
-pub(super) enum Work {
-    Commit(Transaction),
-    /// Forget the log up to this revision.
-    Compact(Revision),
-    /// Open the file anew if it has failed.
-    Mend,
-}
 
 pub(super) struct Writer {
     pub(super) medium: Box<dyn Medium>,
     pub(super) shared: Arc<Shared>,
     pub(super) limits: Limits,
-    /// The revision of the file, and of everybody who was told of one.
+    /// The revision of the store, and of everybody who was told of one.
     pub(super) newest: watch::Sender<Revision>,
-}
-
-/// What a group of requests comes to, once it is committed.
-struct Staged {
-    answers: Vec<Result<Outcome, Error>>,
-    batches: Vec<Arc<Batch>>,
-    revision: Revision,
-    /// The log was cut off after this revision.
-    compacted: Option<Revision>,
+    /// What the file says of itself; what the store is beyond it is late.
+    pub(super) on_disk: Standing,
+    /// How long anything is late.
+    pub(super) late_for: Duration,
 }
 
 /// A group that could not be committed.
@@ -68,44 +52,121 @@ impl From<redb::Error> for Failure {
 
 impl Writer {
     /// Works until nobody can ask any more, then closes the file.
-    pub(super) fn run(mut self, mut requests: UnboundedReceiver<Request>) {
+    pub(super) fn run(mut self, requests: Receiver<Request>) {
         let mut group = Vec::with_capacity(GROUP_REQUESTS);
-        while requests.blocking_recv_many(&mut group, GROUP_REQUESTS) > 0 {
+        let mut due = None;
+        loop {
+            match wait(&requests, due) {
+                Waited::Asked(first) => {
+                    group.push(first);
+                    group.extend(requests.try_iter().take(GROUP_REQUESTS - 1));
+                }
+                // Whatever comes of it: the next try is as far away as this one was.
+                Waited::Due => due = None,
+                Waited::Over => break,
+            }
             let answers = self.serve(&group);
             for (request, answer) in group.drain(..).zip(answers) {
                 // Whoever has gone away does not want to know.
                 let _ = request.reply.send(answer);
                 drop(request.room);
             }
+            due = match due {
+                _ if self.shared.late().is_empty() => None,
+                Some(due) => Some(due),
+                None => Instant::now().checked_add(self.late_for),
+            };
+        }
+        let file = self.shared.file.clone();
+        if let Err(error) = self.rest() {
+            tracing::warn!(file = %file.display(), %error, "the last heartbeats were not written; nothing else is lost");
         }
         if let Err(error) = self.shared.close() {
-            tracing::warn!(file = %self.shared.file.display(), %error, "the store was not closed cleanly, nothing is lost");
+            tracing::warn!(file = %file.display(), %error, "the store was not closed cleanly, nothing is lost");
         }
     }
 
+    /// Does what is asked; without a request, brings to the disk what is late.
     fn serve(&mut self, group: &[Request]) -> Vec<Result<Outcome, Error>> {
+        if !group.is_empty() && group.iter().all(|request| matches!(request.work, Work::Mend)) {
+            return self.mend(group.len());
+        }
+        if let Some(answers) = self.answer_late(group) {
+            return answers;
+        }
         match self.commit(group) {
             Ok(staged) => {
-                self.publish(&staged);
+                self.publish(&staged.batches, staged.compacted, staged.revision);
                 staged.answers
             }
             Err(failure) => self.settle(failure, group.len()),
         }
     }
 
+    /// Opens the file anew if it has failed. Nothing is written, so that a full disk can be read.
+    fn mend(&mut self, requests: usize) -> Vec<Result<Outcome, Error>> {
+        let revision = *self.newest.borrow();
+        match self.begin().and_then(|transaction| Ok(transaction.abort()?)) {
+            Ok(()) => vec![Ok(Outcome::Committed { revision }); requests],
+            Err(error) => self.settle(error.into(), requests),
+        }
+    }
+
+    /// Does a group of writes that may all be late, in memory alone; `None` when it has to go to the disk.
+    fn answer_late(&mut self, group: &[Request]) -> Option<Vec<Result<Outcome, Error>>> {
+        let wanted: Vec<_> = group.iter().map(|request| request.work.late()).collect::<Option<_>>()?;
+        if wanted.is_empty() {
+            return None;
+        }
+        // A file that has failed may hold more than was told: nothing is decided before it is opened anew.
+        let entries = self.shared.begin_read().ok()?.open_table(ENTRIES).ok()?;
+        let (before, mut late) = (self.shared.late(), Late::default());
+        let (mut answers, mut batches) = (Vec::new(), Vec::new());
+        let mut revision = *self.newest.borrow();
+        for wanted in wanted {
+            let look = |key: &str| match late.entry(key).or_else(|| before.entry(key)) {
+                Some(entry) => Ok(Some(entry)),
+                None => reads::entry(&entries, key),
+            };
+            answers.push(Ok(match decide(wanted, revision + 1, look).ok()? {
+                Decision::Conflict { key, current } => Outcome::Conflict { key, current },
+                Decision::Nothing => Outcome::Committed { revision },
+                Decision::Change(batch) => {
+                    revision = batch.revision;
+                    let batch = Arc::new(batch);
+                    if !late.add(&batch) {
+                        return None;
+                    }
+                    batches.push(batch);
+                    Outcome::Committed { revision }
+                }
+            }));
+        }
+        let has_room = before.has_room_for(&late, late::most(self.shared.recent_limits));
+        if revision > self.on_disk.newest_given() || !has_room {
+            return None;
+        }
+        drop(before);
+        self.shared.add_late(&batches);
+        self.publish(&batches, None, revision);
+        Some(answers)
+    }
+
     fn commit(&mut self, group: &[Request]) -> Result<Staged, Failure> {
         let mut transaction = self.begin()?;
         transaction.set_quick_repair(true);
         let staged = self.stage(&transaction, group)?;
-        let done = if staged.batches.is_empty() && staged.compacted.is_none() {
-            transaction.abort().map_err(redb::Error::from)
-        } else {
-            transaction.commit().map_err(redb::Error::from)
-        };
-        match done {
-            Ok(()) => Ok(staged),
-            Err(error) => Err(Failure { error, staged: Some(Box::new(staged)) }),
+        // What is late is taken along even when all else turned out to change nothing, for the work is done.
+        if staged.revision == self.on_disk.revision && staged.compacted.is_none() {
+            transaction.abort().map_err(redb::Error::from)?;
+            return Ok(staged);
         }
+        if let Err(error) = transaction.commit() {
+            return Err(Failure { error: error.into(), staged: Some(Box::new(staged)) });
+        }
+        (self.on_disk.revision, self.on_disk.reserved) = (staged.revision, staged.reserved);
+        self.shared.forget_late();
+        Ok(staged)
     }
 
     /// Begins to write, with the file opened anew if it had failed.
@@ -120,57 +181,24 @@ impl Writer {
     }
 
     fn stage(&self, transaction: &WriteTransaction, group: &[Request]) -> Result<Staged, redb::Error> {
-        let mut facts = transaction.open_table(FACTS)?;
-        let mut entries = transaction.open_table(ENTRIES)?;
-        let mut log = Logbook {
-            table: transaction.open_table(LOG)?,
-            bytes: facts.get(LOG_BYTES)?.map_or(0, |bytes| bytes.value()),
-        };
-        let revision = *self.newest.borrow();
-        let mut staged = Staged { answers: Vec::new(), batches: Vec::new(), revision, compacted: None };
-        for request in group {
-            let answer = match &request.work {
-                Work::Commit(wanted) => {
-                    let look = |key: &str| reads::entry(&entries, key);
-                    match decide(wanted, staged.revision + 1, look)? {
-                        Decision::Conflict { key, current } => Ok(Outcome::Conflict { key, current }),
-                        Decision::Nothing => Ok(Outcome::Committed { revision: staged.revision }),
-                        Decision::Change(batch) => {
-                            write(&mut entries, &batch)?;
-                            log.add(&batch)?;
-                            staged.revision = batch.revision;
-                            staged.batches.push(Arc::new(batch));
-                            Ok(Outcome::Committed { revision: staged.revision })
-                        }
-                    }
-                }
-                Work::Compact(upto) if *upto > staged.revision => Err(yet_to_come(*upto, staged.revision)),
-                Work::Compact(upto) => {
-                    if log.forget(*upto)? {
-                        staged.compacted = staged.compacted.max(Some(*upto));
-                    }
-                    Ok(Outcome::Committed { revision: staged.revision })
-                }
-                Work::Mend => Ok(Outcome::Committed { revision: staged.revision }),
-            };
-            staged.answers.push(answer);
-        }
-        log.bound(self.limits)?;
-        facts.insert(REVISION, staged.revision)?;
-        facts.insert(LOG_BYTES, log.bytes)?;
-        Ok(staged)
+        stage(transaction, self.on_disk, &self.shared.late(), group, self.limits)
     }
 
-    fn publish(&self, staged: &Staged) {
+    /// Tells watchers and readers what is committed, or late.
+    fn publish(&self, batches: &[Arc<Batch>], compacted: Option<Revision>, revision: Revision) {
         let mut recent = self.shared.recent();
-        for batch in &staged.batches {
+        for batch in batches {
             recent.push(batch.clone());
         }
-        if let Some(revision) = staged.compacted {
+        if let Some(revision) = compacted {
             recent.compact(revision);
         }
         drop(recent);
-        self.newest.send_if_modified(|newest| std::mem::replace(newest, staged.revision) != staged.revision);
+        self.newest.send_if_modified(|newest| {
+            let is_newer = revision > *newest;
+            *newest = revision.max(*newest);
+            is_newer
+        });
     }
 
     /// Finds out from the disk what a failed commit came to, so that nobody is told something else than what is there.
@@ -178,9 +206,10 @@ impl Writer {
         let file = &self.shared.file;
         tracing::warn!(file = %file.display(), error = %failure.error, "a commit failed; opening the store anew");
         let reason = failure.error.to_string();
+        let before = self.on_disk.revision;
         let error = match (self.reopen(), failure.staged) {
             (Ok(()), Some(staged))
-                if !staged.batches.is_empty() && *self.newest.borrow() >= staged.revision =>
+                if staged.revision > before && self.on_disk.revision >= staged.revision =>
             {
                 return staged.answers;
             }
@@ -201,79 +230,61 @@ impl Writer {
 
     /// Opens the file anew, which also writes its head again and waits for the disk: what it says from then on stays.
     fn reopen(&mut self) -> Result<(), redb::Error> {
-        let told = *self.newest.borrow();
-        let mut revision = told;
+        let before = self.on_disk.revision;
+        let mut found = self.on_disk;
         self.shared.replace(|| {
             let database = open(self.medium.open()?)?;
-            revision = tables::revision(&database)?;
-            if revision < told {
-                let reason = format!("it is at revision {revision}, and {told} was on the disk before");
+            found = standing_of(&database)?;
+            if found.revision < before {
+                let reason =
+                    format!("it is at revision {}, and {before} was on the disk before", found.revision);
                 return Err(redb::Error::Corrupted(reason));
             }
             Ok(database)
         })?;
-        if revision > told {
-            self.shared.restart_recent(revision);
-            self.newest.send_replace(revision);
+        self.on_disk = found;
+        if found.revision > before {
+            // A commit that was given up had happened, and has taken along what was late.
+            self.shared.restart_recent(found.revision);
+            self.shared.forget_late();
+            self.newest.send_modify(|newest| *newest = found.revision.max(*newest));
         }
         Ok(())
     }
-}
 
-/// The log in the file and how much it holds.
-struct Logbook<'a> {
-    table: Table<'a, u64, &'static [u8]>,
-    bytes: u64,
-}
-
-impl Logbook<'_> {
-    fn add(&mut self, batch: &Batch) -> Result<(), redb::Error> {
-        let row = batch_row(&batch.events);
-        self.table.insert(batch.revision, row.as_slice())?;
-        self.bytes += row.len() as u64;
-        Ok(())
-    }
-
-    /// Forgets everything up to that revision; false when there was nothing of it.
-    fn forget(&mut self, upto: Revision) -> Result<bool, redb::Error> {
-        let mut any = false;
-        while self.table.first()?.is_some_and(|(revision, _)| revision.value() <= upto) {
-            self.forget_first()?;
-            any = true;
+    /// Brings to the disk what is late and gives back the revisions set aside, so that the next opening goes on where
+    /// this one ended.
+    fn rest(&mut self) -> Result<(), redb::Error> {
+        if self.shared.late().is_empty() && self.on_disk.reserved <= self.on_disk.revision {
+            return Ok(());
         }
-        Ok(any)
-    }
-
-    /// Forgets what is too much; the newest stays in any case, for its watchers.
-    fn bound(&mut self, limits: Limits) -> Result<(), redb::Error> {
-        let (revisions, bytes) = (limits.revisions as u64, limits.bytes as u64);
-        loop {
-            let rows = self.table.len()?;
-            if rows <= 1 || (rows <= revisions && self.bytes <= bytes) {
-                return Ok(());
-            }
-            self.forget_first()?;
-        }
-    }
-
-    fn forget_first(&mut self) -> Result<(), redb::Error> {
-        if let Some((_, row)) = self.table.pop_first()? {
-            self.bytes = self.bytes.saturating_sub(row.value().len() as u64);
-        }
-        Ok(())
+        let mut transaction = self.begin()?;
+        transaction.set_quick_repair(true);
+        self.stage(&transaction, &[])?;
+        transaction.open_table(FACTS)?.insert(RESERVED, 0)?;
+        Ok(transaction.commit()?)
     }
 }
 
-fn write(entries: &mut Table<'_, &'static str, &'static [u8]>, batch: &Batch) -> Result<(), redb::Error> {
-    for event in &batch.events {
-        match &event.change {
-            Change::Put { value, created } => {
-                entries.insert(&*event.key, entry_row(*created, batch.revision, value).as_slice())?;
-            }
-            Change::Delete => {
-                entries.remove(&*event.key)?;
-            }
-        }
+/// What the writer was woken by.
+enum Waited {
+    Asked(Request),
+    /// What is late is due.
+    Due,
+    /// Nobody can ask any more.
+    Over,
+}
+
+fn wait(requests: &Receiver<Request>, due: Option<Instant>) -> Waited {
+    let Some(due) = due else { return requests.recv().map_or(Waited::Over, Waited::Asked) };
+    let left = due.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        // However much there is to do.
+        return Waited::Due;
     }
-    Ok(())
+    match requests.recv_timeout(left) {
+        Ok(request) => Waited::Asked(request),
+        Err(RecvTimeoutError::Timeout) => Waited::Due,
+        Err(RecvTimeoutError::Disconnected) => Waited::Over,
+    }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use tokio::time::timeout;
 
+use super::late;
 use crate::storage::transaction::{MAX_KEY_BYTES, MAX_PARTS, MAX_VALUE_BYTES};
 use crate::storage::{
     Batch, Batches, Change, Compare, Error, Expected, Limits, Outcome, Revision, Store, Transaction, Write,
@@ -33,7 +34,13 @@ pub(in crate::storage) async fn contract(make: impl AsyncFn(Limits) -> Arc<dyn S
     a_watch_from_every_revision_tells_the_rest(&*make(usual).await).await;
     a_watch_waits_for_what_is_to_come(make(usual).await).await;
     a_watch_tells_what_happened(&*make(usual).await).await;
-    writers_that_count_one_key_lose_nothing(make(usual).await).await;
+    late::a_late_write_is_seen_at_once(&*make(usual).await).await;
+    late::what_is_late_and_what_is_not_come_in_one_order(&*make(usual).await).await;
+    late::a_watch_that_was_away_hears_of_the_last_late_write(&*make(usual).await).await;
+    late::a_backup_has_what_is_late(&*make(usual).await).await;
+    for late in [false, true] {
+        writers_that_count_one_key_lose_nothing(make(usual).await, late).await;
+    }
     a_slow_watcher_is_closed_and_stops_nobody(&*make(SHORT).await).await;
     a_watcher_that_keeps_up_outlives_the_log(&*make(SHORT).await).await;
     compaction_forgets_the_log_and_no_entry(&*make(usual).await).await;
@@ -230,12 +237,12 @@ async fn a_watch_tells_what_happened(store: &dyn Store) {
     assert_eq!(batch.events[0].entry(batch.revision), None);
 }
 
-async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>) {
+async fn writers_that_count_one_key_lose_nothing(store: Arc<dyn Store>, late: bool) {
     const WRITERS: u64 = 6;
     const TIMES: u64 = 10;
     let count = |store: Arc<dyn Store>| async move {
         for _ in 0..TIMES {
-            add_one(&*store, "/counter").await;
+            add_one(&*store, "/counter", late).await;
         }
     };
     let start = store.revision().await.unwrap();
@@ -333,13 +340,16 @@ async fn a_backup_is_written_once(store: &dyn Store) {
 }
 
 /// Reads a number, adds one and writes it if nobody else did, until that succeeds.
-async fn add_one(store: &dyn Store, key: &str) {
+async fn add_one(store: &dyn Store, key: &str, late: bool) {
     let mut current = store.get(key).await.unwrap().entry;
     loop {
         let text = current.as_ref().map_or("0", |entry| std::str::from_utf8(&entry.value).unwrap());
         let next = text.parse::<u64>().unwrap() + 1;
         let expected = current.as_ref().map_or(Expected::Absent, |entry| Expected::Modified(entry.modified));
-        match store.commit(Transaction::put(key, expected, next.to_string().into())).await.unwrap() {
+        let transaction = Transaction::put(key, expected, next.to_string().into());
+        let outcome =
+            if late { store.commit_late(transaction).await } else { store.commit(transaction).await };
+        match outcome.unwrap() {
             Outcome::Committed { .. } => return,
             Outcome::Conflict { current: found, .. } => current = found,
         }
@@ -349,6 +359,11 @@ async fn add_one(store: &dyn Store, key: &str) {
 /// Writes whatever is there.
 pub(in crate::storage) async fn put(store: &dyn Store, key: &str, value: &str) -> Revision {
     committed(store.commit(Transaction::put(key, Expected::Any, value.to_owned().into())).await)
+}
+
+/// The same, and it may be late.
+pub(in crate::storage) async fn put_late(store: &dyn Store, key: &str, value: &str) -> Revision {
+    committed(store.commit_late(Transaction::put(key, Expected::Any, value.to_owned().into())).await)
 }
 
 /// The revision of a transaction that must succeed.
@@ -380,7 +395,7 @@ pub(in crate::storage) async fn next(watch: &mut Batches) -> Result<Arc<Batch>, 
 }
 
 /// A batch in a line: `7: /a=one(new) /b gone(5)`, in brackets the revision before.
-fn told(batch: &Batch) -> String {
+pub(super) fn told(batch: &Batch) -> String {
     let events = batch.events.iter().map(|event| {
         let what = match &event.change {
             Change::Put { value, .. } => format!("={}", String::from_utf8_lossy(value)),

@@ -14,11 +14,13 @@ pub(in crate::storage) struct Step {
     key: u8,
     value: Option<u8>,
     expects: bool,
+    late: bool,
 }
 
 pub(in crate::storage) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0_u8..4, prop::option::of(any::<u8>()), any::<bool>());
-    prop::collection::vec(step.prop_map(|(key, value, expects)| Step { key, value, expects }), 0..40)
+    let step = (0_u8..4, prop::option::of(any::<u8>()), any::<bool>(), any::<bool>());
+    let step = step.prop_map(|(key, value, expects, late)| Step { key, value, expects, late });
+    prop::collection::vec(step, 0..40)
 }
 
 proptest! {
@@ -49,7 +51,8 @@ pub(in crate::storage) fn is_a_map_with_a_counter(
             Some(value) => Transaction::put(&key, expected, Bytes::from(vec![value])),
             None => Transaction::delete(&key, expected),
         };
-        let outcome = runtime.block_on(store.commit(transaction)).unwrap();
+        let commit = if step.late { store.commit_late(transaction) } else { store.commit(transaction) };
+        let outcome = runtime.block_on(commit).unwrap();
         if !step.expects {
             let conflict = matches!(outcome, Outcome::Conflict { .. });
             prop_assert!(conflict);

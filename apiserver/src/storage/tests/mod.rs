@@ -3,6 +3,7 @@
 pub(super) mod contract;
 pub(super) mod decide;
 mod history;
+mod late;
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::super::codec;
+use super::super::codec::{self, Kind};
 use crate::storage::{Change, Event};
 
 fn event() -> impl Strategy<Value = Event> {
@@ -22,8 +22,10 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #[test]
     fn a_batch_reads_back(revision in any::<u64>(), events in prop::collection::vec(event(), 0..5)) {
-        let batch = codec::batch(revision, &codec::batch_row(&events)).unwrap();
-        prop_assert_eq!((batch.revision, batch.events), (revision, events));
+        for kind in [Kind::Lasting, Kind::Late] {
+            let batch = codec::batch(revision, &codec::batch_row(&events, kind)).unwrap();
+            prop_assert_eq!((batch.revision, &batch.events), (revision, &events));
+        }
     }
 
     #[test]
@@ -40,7 +42,7 @@ proptest! {
 
     #[test]
     fn a_batch_that_is_cut_does_not_read(events in prop::collection::vec(event(), 1..2), cut in 1_usize..20) {
-        let row = codec::batch_row(&events);
+        let row = codec::batch_row(&events, Kind::Lasting);
         prop_assert!(codec::batch(1, &row[..row.len() - cut.min(row.len() - 1)]).is_none());
     }
 }

@@ -4,6 +4,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use redb::StorageBackend;
 
@@ -102,9 +103,23 @@ impl Disk {
         self.open_with(Limits::default())
     }
 
-    /// The same with a shorter log.
+    /// The same with a shorter log. What is late waits for a commit, so that nothing depends on the time.
     pub(super) fn open_with(&self, limits: Limits) -> std::result::Result<Embedded, StoreError> {
-        Embedded::start(Box::new(self.clone()), limits)
+        self.open_late_for(limits, Duration::MAX)
+    }
+
+    /// The same, where nothing is late for longer than that.
+    pub(super) fn open_late_for(
+        &self,
+        limits: Limits,
+        late_for: Duration,
+    ) -> std::result::Result<Embedded, StoreError> {
+        Embedded::start(Box::new(self.clone()), limits, late_for)
+    }
+
+    /// What a process that is killed now leaves.
+    pub(super) fn after_kill(&self) -> Self {
+        Self::holding(self.bytes())
     }
 
     pub(super) fn backend(&self) -> Box<dyn StorageBackend> {

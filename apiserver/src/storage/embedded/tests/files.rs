@@ -10,7 +10,7 @@ use redb::TableDefinition;
 use super::super::{Embedded, tables};
 use super::disk::Disk;
 use super::open;
-use crate::storage::tests::contract::{next, put, values};
+use crate::storage::tests::contract::{next, put, put_late, values};
 use crate::storage::{Error, Expected, Limits, Store, Transaction};
 
 fn mode(path: &Path) -> u32 {
@@ -159,6 +159,107 @@ async fn a_flipped_bit_is_found_or_harmless() {
     assert!(found > 50, "{found}");
 }
 
+/// What may become of the file of a store that something else wrote to.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    /// It ends early.
+    Cut,
+    /// It goes on with something else.
+    Longer,
+    /// A part of it is something else.
+    Scribbled,
+    /// A part of it is empty, as after a disk that forgot a write.
+    Zeroed,
+    /// A part of it is another part.
+    Misplaced,
+}
+
+/// Does it at a place and a length that chance says.
+fn damaged(good: &[u8], damage: Damage, chance: &mut fastrand::Rng) -> Vec<u8> {
+    let mut bytes = good.to_vec();
+    let at = chance.usize(..bytes.len());
+    let most = (bytes.len() - at).min(1 << chance.u32(..14));
+    let length = 1 + chance.usize(..most);
+    match damage {
+        Damage::Cut => bytes.truncate(at),
+        Damage::Longer => bytes.extend((0..length).map(|_| chance.u8(..))),
+        Damage::Scribbled => bytes[at..at + length].fill_with(|| chance.u8(..)),
+        Damage::Zeroed => bytes[at..at + length].fill(0),
+        Damage::Misplaced => bytes.copy_within(at..at + length, chance.usize(..=good.len() - length)),
+    }
+    bytes
+}
+
+#[tokio::test]
+async fn whatever_is_done_to_the_file_nothing_wrong_is_read_from_it() {
+    let disk = Disk::with_store();
+    let store = disk.open().unwrap();
+    for n in 0..40 {
+        put(&store, &format!("/{:02}", n % 25), &n.to_string().repeat(700)).await;
+        put_late(&store, "/00", &n.to_string()).await;
+    }
+    put(&store, "/last", "x").await;
+    let held = values(&store, "/").await;
+    // Killed: what it says of itself is put right when it is opened.
+    let good = disk.bytes();
+    let used = good.iter().rposition(|byte| *byte != 0).unwrap();
+    let mut found = 0;
+    for seed in 0..120 {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let all = [Damage::Cut, Damage::Longer, Damage::Scribbled, Damage::Zeroed, Damage::Misplaced];
+        let damage = all[seed as usize % all.len()];
+        // Half of them where something is.
+        let (head, tail) = good.split_at(if chance.bool() { used } else { good.len() });
+        let bytes = [damaged(head, damage, &mut chance).as_slice(), tail].concat();
+        let hurt = Disk::holding(bytes.clone());
+        let case = format!("seed {seed}: {damage:?}");
+        match hurt.open() {
+            Ok(store) => assert!(values(&store, "/").await == held, "{case}"),
+            Err(error) => {
+                assert!(matches!(error, Error::Damaged { .. }), "{case}: {error}");
+                assert!(hurt.bytes() == bytes, "{case}: it was touched");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 40, "{found}");
+}
+
+/// Takes from a store what the first format does not have.
+fn in_first_format(disk: &Disk) -> redb::Database {
+    let database = tables::open(disk.backend()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut facts = transaction.open_table(tables::FACTS).unwrap();
+    facts.insert("format", 1).unwrap();
+    for name in [tables::OLDEST, tables::RESERVED] {
+        facts.remove(name).unwrap();
+    }
+    drop(facts);
+    transaction.commit().unwrap();
+    database
+}
+
+#[tokio::test]
+async fn a_store_of_the_first_format_is_read_as_it_was() {
+    let disk = Disk::with_store();
+    let store = disk.open().unwrap();
+    for n in 0..10 {
+        put(&store, &format!("/{}", n % 4), &n.to_string()).await;
+    }
+    store.compact(5).await.unwrap();
+    let held = values(&store, "/").await;
+    drop(store);
+    drop(in_first_format(&disk));
+    let store = disk.open().unwrap();
+    assert_eq!((values(&store, "/").await, store.revision().await.unwrap()), (held, 11));
+    assert!(matches!(store.watch(4).await.err(), Some(Error::Compacted { oldest: 5, .. })));
+    assert_eq!(next(&mut store.watch(5).await.unwrap()).await.unwrap().revision, 6);
+    put(&store, "/0", "y").await;
+    assert_eq!(put_late(&store, "/0", "z").await, 13);
+    drop(store);
+    assert_eq!(disk.open().unwrap().revision().await.unwrap(), 13);
+}
+
 #[tokio::test]
 async fn a_newer_format_is_refused_and_left_alone() {
     let disk = Disk::with_store();
@@ -183,8 +284,7 @@ fn an_older_format_is_brought_up_step_by_step() {
         |transaction| Ok(transaction.open_table(NAMES)?.insert(3, "three").map(|_| ())?),
         |transaction| Ok(transaction.open_table(NAMES)?.insert(4, "four").map(|_| ())?),
     ];
-    let disk = Disk::with_store();
-    let database = tables::open(disk.backend()).unwrap();
+    let database = in_first_format(&Disk::with_store());
     let format = || tables::standing(&redb::ReadableDatabase::begin_read(&database).unwrap()).unwrap().format;
     assert!(tables::migrate_by(&database, 1, &all).is_err());
     assert_eq!(format(), 1, "all or nothing");

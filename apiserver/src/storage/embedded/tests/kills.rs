@@ -9,54 +9,69 @@ use std::sync::Arc;
 
 use super::open;
 use crate::storage::Store;
-use crate::storage::tests::contract::put;
+use crate::storage::tests::contract::{put, put_late};
 
 /// Kills in a normal run; `CORACLE_KILLS` raises it.
 const KILLS: usize = 50;
 /// Where the child writes; unset in the parent.
 const DIRECTORY: &str = "CORACLE_KILLED_STORE";
 const CHILD: &str = "storage::embedded::tests::kills::a_child_writes_until_it_is_killed";
-const WRITERS: u64 = 4;
+const WRITERS: u64 = 6;
+/// From this one on, writers are content to be late but for every so many writes.
+const FIRST_LATE: u64 = 4;
+const NOT_LATE_EVERY: u64 = 16;
 
-/// Number and revision of the last write of each writer.
-type Told = BTreeMap<u64, (u64, u64)>;
+/// What was told since the last kill, after what was there then.
+#[derive(Default)]
+struct Told {
+    /// Number and revision of each write, by writer.
+    writes: BTreeMap<u64, Vec<(u64, u64)>>,
+    newest: u64,
+    /// The newest revision of a write that was not late.
+    newest_safe: u64,
+}
 
 #[tokio::test]
 async fn what_was_told_outlives_the_process() {
     let kills = env::var("CORACLE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(KILLS);
     let directory = tempfile::tempdir().unwrap();
-    let mut told = Told::new();
-    let mut revision = 0;
+    let mut told = Told { newest: 1, ..Told::default() };
     for kill in 0..kills {
         let mut child = start(directory.path());
         read_until_killed(&mut child, fastrand::usize(..12), &mut told);
         let store = open(directory.path()).await;
         let now = store.revision().await.unwrap();
-        let newest = told.values().map(|(_, revision)| *revision).max().unwrap_or(1);
-        assert!(now >= newest.max(revision), "kill {kill}: {now} after {newest} and {revision}");
-        revision = now;
-        check(&store, &told, kill).await;
+        assert!(now >= told.newest, "kill {kill}: {now} after {}", told.newest);
+        for writer in 0..WRITERS {
+            let found = check(&store, writer, &told, kill).await;
+            told.writes.insert(writer, found.into_iter().collect());
+        }
+        told.newest = now;
     }
-    assert!(revision > kills as u64, "they did write");
+    assert!(told.newest > kills as u64, "they did write");
 }
 
-/// Every writer's last word, or one that it had no time to tell of, whole.
-async fn check(store: &dyn Store, told: &Told, kill: usize) {
-    for writer in 0..WRITERS {
-        let (number, revision) = told.get(&writer).copied().unwrap_or((0, 0));
-        let found = store.get(&key(writer)).await.unwrap().entry;
-        let Some(entry) = found else {
-            assert_eq!(number, 0, "kill {kill}: writer {writer} was told of {number}, and it is gone");
-            continue;
-        };
-        let text = String::from_utf8(entry.value.to_vec()).unwrap();
-        let at: u64 = text.split(',').next().unwrap().parse().unwrap();
-        assert!(text == value(at), "kill {kill}: writer {writer} left {at} torn");
-        assert!(
-            at >= number && entry.modified >= revision,
-            "kill {kill}: writer {writer}: {at} after {number}"
-        );
-    }
+/// The last word of a writer that was not late, or one after it, whole; its number and revision.
+async fn check(store: &dyn Store, writer: u64, told: &Told, kill: usize) -> Option<(u64, u64)> {
+    let writes = told.writes.get(&writer).map_or([].as_slice(), Vec::as_slice);
+    let (number, revision) =
+        writes.iter().rfind(|(_, revision)| *revision <= told.newest_safe).copied().unwrap_or_default();
+    let found = store.get(&key(writer)).await.unwrap().entry;
+    let Some(entry) = found else {
+        assert_eq!(number, 0, "kill {kill}: writer {writer} was told of {number}, and it is gone");
+        return None;
+    };
+    let text = String::from_utf8(entry.value.to_vec()).unwrap();
+    let at: u64 = text.split(',').next().unwrap().parse().unwrap();
+    assert!(text == value(at), "kill {kill}: writer {writer} left {at} torn");
+    assert!(at >= number && entry.modified >= revision, "kill {kill}: writer {writer}: {at} after {number}");
+    let as_told = writes.iter().find(|(number, _)| *number == at);
+    assert!(
+        as_told.is_none_or(|(_, revision)| *revision == entry.modified),
+        "kill {kill}: {as_told:?} has become {}",
+        entry.modified
+    );
+    Some((at, entry.modified))
 }
 
 fn start(directory: &Path) -> Child {
@@ -80,15 +95,25 @@ fn read_until_killed(child: &mut Child, lines: usize, told: &mut Told) {
     }
 }
 
-/// Takes `told <writer> <number> <revision> .`; the harness says other things.
+/// Takes `told <writer> <number> <revision> .`, or `late` in its place, and says whether it was told; the harness says
+/// other things.
 fn hear(line: &str, told: &mut Told) -> bool {
-    let Some(words) = line.strip_prefix("told ").and_then(|line| line.strip_suffix(" .")) else {
+    let Some((how, words)) = line.strip_suffix(" .").and_then(|line| line.split_once(' ')) else {
         return false;
     };
+    if !matches!(how, "told" | "late") {
+        return false;
+    }
     let numbers: Vec<u64> = words.split(' ').map(|word| word.parse().unwrap()).collect();
-    let last = told.insert(numbers[0], (numbers[1], numbers[2]));
-    assert!(last.is_none_or(|(number, revision)| number < numbers[1] && revision < numbers[2]), "{line}");
-    true
+    let (number, revision) = (numbers[1], numbers[2]);
+    let writes = told.writes.entry(numbers[0]).or_default();
+    assert!(writes.last().is_none_or(|last| last.0 < number && last.1 < revision), "{line}");
+    writes.push((number, revision));
+    told.newest = told.newest.max(revision);
+    if how == "told" {
+        told.newest_safe = told.newest_safe.max(revision);
+    }
+    how == "told"
 }
 
 /// Not a test of its own: the process that is killed.
@@ -101,11 +126,16 @@ async fn a_child_writes_until_it_is_killed() {
         let text = found.map_or("0".to_owned(), |entry| String::from_utf8(entry.value.to_vec()).unwrap());
         let last: u64 = text.split(',').next().unwrap().parse().unwrap();
         for number in last + 1.. {
-            let revision = put(&*store, &key(writer), &value(number)).await;
-            println!("told {writer} {number} {revision} .");
+            if writer >= FIRST_LATE && number % NOT_LATE_EVERY != 0 {
+                let revision = put_late(&*store, &key(writer), &value(number)).await;
+                println!("late {writer} {number} {revision} .");
+            } else {
+                let revision = put(&*store, &key(writer), &value(number)).await;
+                println!("told {writer} {number} {revision} .");
+            }
         }
     };
-    tokio::join!(write(0), write(1), write(2), write(3));
+    tokio::join!(write(0), write(1), write(2), write(3), write(4), write(5));
 }
 
 fn key(writer: u64) -> String {

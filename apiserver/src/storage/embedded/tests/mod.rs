@@ -7,6 +7,7 @@ mod disk;
 mod faults;
 mod files;
 mod kills;
+mod late;
 mod medium;
 mod power;
 
@@ -50,6 +51,13 @@ async fn a_commit_that_nobody_waits_for_happens_in_its_order() {
     assert!(impatient.now_or_never().is_none());
     assert_eq!(contract::put(&store, "/b", "x").await, 3);
     assert_eq!(contract::values(&store, "/").await, ["/a=", "/b=x"]);
+}
+
+/// Histories of power cuts in a normal run; `CORACLE_SEEDS` raises it.
+const SEEDS: u64 = 3;
+
+fn seeds() -> u64 {
+    std::env::var("CORACLE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)
 }
 
 async fn open(directory: &Path) -> Embedded {

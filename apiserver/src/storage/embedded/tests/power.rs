@@ -4,18 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::Disk;
+use super::seeds;
 use crate::storage::tests::contract::{put, values};
 use crate::storage::{Limits, Store};
 
-/// Histories in a normal run; `CORACLE_SEEDS` raises it.
-const SEEDS: u64 = 3;
 const WRITES: u64 = 12;
 const KEYS: u64 = 5;
 
 #[tokio::test]
 async fn what_was_told_outlives_the_power() {
-    let seeds = std::env::var("CORACLE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
-    for seed in 0..seeds {
+    for seed in 0..seeds() {
         let disk = Disk::with_store();
         let told = Arc::new(AtomicU64::new(1));
         let store = disk.open_with(Limits { revisions: 3, bytes: 1024 * 1024 }).unwrap();

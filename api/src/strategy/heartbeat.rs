@@ -1,0 +1,47 @@
+//! Updates that say no more than that somebody is still there.
+
+use serde_json::{Map, Value};
+
+use super::Json;
+
+/// What every write changes of its object, whatever it is about.
+const OF_THE_WRITE: [&[&str]; 2] =
+    [&["metadata", "resourceVersion"], &["metadata", "managedFields", "*", "time"]];
+
+/// True when two objects differ in nothing but these fields and what every write changes; `*` stands for each item of a
+/// list.
+pub(super) fn differs_in(fields: &[&[&str]], before: &Json, after: &Json) -> bool {
+    let ignored: Vec<&[&str]> = OF_THE_WRITE.iter().chain(fields).copied().collect();
+    is_same_map(before, after, &ignored)
+}
+
+fn is_same(before: &Value, after: &Value, ignored: &[&[&str]]) -> bool {
+    match (before, after) {
+        _ if ignored.is_empty() => before == after,
+        (Value::Object(before), Value::Object(after)) => is_same_map(before, after, ignored),
+        (Value::Array(before), Value::Array(after)) => {
+            let below = below(ignored, "*");
+            before.len() == after.len() && before.iter().zip(after).all(|(b, a)| is_same(b, a, &below))
+        }
+        _ => before == after,
+    }
+}
+
+fn is_same_map(before: &Map<String, Value>, after: &Map<String, Value>, ignored: &[&[&str]]) -> bool {
+    let is_ignored = |name: &str| ignored.contains(&[name].as_slice());
+    let is_as_before = |(name, value): (&String, &Value)| {
+        let is_same = |before| is_same(before, value, &below(ignored, name));
+        is_ignored(name) || before.get(name).is_some_and(is_same)
+    };
+    after.iter().all(is_as_before) && before.keys().all(|name| after.contains_key(name) || is_ignored(name))
+}
+
+/// What is ignored of the value of that name.
+fn below<'a>(ignored: &[&'a [&'a str]], name: &str) -> Vec<&'a [&'a str]> {
+    let rest =
+        |path: &&'a [&'a str]| path.split_first().filter(|(first, _)| **first == name).map(|(_, rest)| rest);
+    ignored.iter().filter_map(rest).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! Which updates are heartbeats, a line a case.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use crate::strategy::{Json, of};
+
+fn lease() -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": "a", "namespace": "kube-node-lease", "uid": "1", "resourceVersion": "7",
+            "managedFields": [{"manager": "kubelet", "operation": "Update", "time": "2026-01-01T00:00:00Z", "fieldsV1": {}}],
+        },
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"},
+    })
+}
+
+fn node() -> Value {
+    let condition = |kind: &str| {
+        json!({"type": kind, "status": "False", "reason": "Fine", "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+               "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"a": "b"}, "resourceVersion": "7"},
+        "spec": {"podCIDR": "10.0.0.0/24"},
+        "status": {"conditions": [condition("MemoryPressure"), condition("Ready")], "images": [{"names": ["x"]}]},
+    })
+}
+
+/// Whether an object with these values put at these pointers, or taken out where there is none, is a heartbeat.
+fn is_heartbeat(before: &Value, changes: &[(&str, Value)]) -> bool {
+    let mut after = before.clone();
+    for (pointer, value) in changes {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        match (after.pointer_mut(parent).unwrap(), value) {
+            (Value::Object(map), Value::Null) => drop(map.remove(name)),
+            (Value::Object(map), value) => drop(map.insert(name.to_owned(), value.clone())),
+            (Value::Array(list), value) if name == "-" => list.push(value.clone()),
+            (Value::Array(list), value) => list[name.parse::<usize>().unwrap()] = value.clone(),
+            (other, _) => panic!("{pointer} is in {other}"),
+        }
+    }
+    let map = |value: &Value| -> Json { value.as_object().unwrap().clone() };
+    let group = if before["kind"] == "Lease" { "coordination.k8s.io" } else { "" };
+    of(group, before["kind"].as_str().unwrap()).is_heartbeat(&map(before), &map(&after))
+}
+
+#[test]
+fn a_lease_of_a_node_that_is_renewed() {
+    let later = json!("2026-01-01T00:00:10.000000Z");
+    let renewed = ("/spec/renewTime", later.clone());
+    assert!(is_heartbeat(&lease(), &[renewed.clone()]));
+    assert!(is_heartbeat(
+        &lease(),
+        &[
+            renewed.clone(),
+            ("/metadata/resourceVersion", Value::Null),
+            ("/metadata/managedFields/0/time", json!("2026-01-01T00:00:10Z")),
+        ]
+    ));
+    for (what, value) in [
+        ("/spec/holderIdentity", json!("b")),
+        ("/spec/leaseDurationSeconds", json!(50)),
+        ("/spec/acquireTime", later.clone()),
+        ("/spec/leaseDurationSeconds", Value::Null),
+        ("/spec/renewTime", Value::Null),
+        ("/metadata/labels", json!({"a": "b"})),
+        ("/metadata/finalizers", json!(["a"])),
+        ("/metadata/deletionTimestamp", later.clone()),
+        ("/metadata/managedFields/0/manager", json!("other")),
+        ("/metadata/managedFields/-", json!({"manager": "other"})),
+        ("/metadata/managedFields", Value::Null),
+    ] {
+        assert!(!is_heartbeat(&lease(), &[renewed.clone(), (what, value)]), "{what}");
+    }
+    let mut elected = lease();
+    elected["metadata"]["namespace"] = "kube-system".into();
+    assert!(!is_heartbeat(&elected, &[renewed]), "who leads is decided by it");
+}
+
+#[test]
+fn a_node_that_says_the_same_again() {
+    let later = json!("2026-01-01T00:05:00Z");
+    let beat = ("/status/conditions/1/lastHeartbeatTime", later.clone());
+    assert!(is_heartbeat(&node(), &[beat.clone()]));
+    assert!(is_heartbeat(
+        &node(),
+        &[beat.clone(), ("/status/conditions/0/lastHeartbeatTime", later.clone())]
+    ));
+    for (what, value) in [
+        ("/status/conditions/1/status", json!("True")),
+        ("/status/conditions/1/reason", json!("Else")),
+        ("/status/conditions/1/lastTransitionTime", later.clone()),
+        ("/status/conditions/-", json!({"type": "DiskPressure"})),
+        ("/status/conditions/0", json!({"type": "Ready"})),
+        ("/status/images", json!([])),
+        ("/status/conditions", Value::Null),
+        ("/spec/unschedulable", json!(true)),
+        ("/metadata/annotations", json!({"a": "b"})),
+    ] {
+        assert!(!is_heartbeat(&node(), &[beat.clone(), (what, value)]), "{what}");
+    }
+}
+
+#[test]
+fn other_kinds_have_none() {
+    let mut map = lease();
+    (map["apiVersion"], map["kind"]) = ("v1".into(), "ConfigMap".into());
+    assert!(!is_heartbeat(&map, &[("/spec/renewTime", json!("2026-01-01T00:00:10.000000Z"))]));
+}

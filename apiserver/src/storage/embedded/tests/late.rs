@@ -1,0 +1,310 @@
+//! What is answered before it is on the disk: the end of it may be lost, and nothing else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use tokio::time::{sleep, timeout};
+
+use super::super::late::RESERVE;
+use super::super::{Embedded, revision};
+use super::disk::{Disk, Fault};
+use super::{open, seeds};
+use crate::storage::tests::contract::{SHORT, committed, next, put, put_late, values};
+use crate::storage::{Advice, Error, Expected, Limits, Outcome, Store, Transaction};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A store of two keys on a disk, and its revision.
+async fn two_keys(disk: &Disk, limits: Limits) -> (Embedded, u64) {
+    let store = disk.open_with(limits).unwrap();
+    put(&store, "/a", "0").await;
+    let revision = put(&store, "/beat", "0").await;
+    (store, revision)
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_it_but_by_the_next_commit() {
+    let disk = Disk::with_store();
+    let (store, _) = two_keys(&disk, Limits::default()).await;
+    // The first one of all sets revisions aside.
+    put_late(&store, "/beat", "1").await;
+    let before = disk.bytes();
+    for n in 2..100 {
+        put_late(&store, "/beat", &n.to_string()).await;
+    }
+    assert!(disk.bytes() == before, "they are in memory alone");
+    assert_eq!(values(&disk.after_kill().open().unwrap(), "/").await, ["/a=0", "/beat=1"]);
+    put(&store, "/a", "1").await;
+    assert_eq!(values(&disk.after_kill().open().unwrap(), "/").await, ["/a=1", "/beat=99"]);
+    put_late(&store, "/beat", "100").await;
+    drop(store);
+    assert_eq!(values(&disk.open().unwrap(), "/").await, ["/a=1", "/beat=100"], "it was closed");
+}
+
+#[tokio::test]
+async fn it_is_on_the_disk_in_a_while_though_nobody_asks() {
+    let disk = Disk::with_store();
+    let store = disk.open_late_for(Limits::default(), Duration::ZERO).unwrap();
+    put(&store, "/beat", "0").await;
+    for n in 1..4 {
+        put_late(&store, "/beat", &n.to_string()).await;
+    }
+    let look = async || {
+        while values(&disk.after_kill().open().unwrap(), "/").await != ["/beat=3"] {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(DEADLINE, look()).await.unwrap();
+}
+
+#[tokio::test]
+async fn there_is_never_too_much_of_it() {
+    let disk = Disk::with_store();
+    let (store, _) = two_keys(&disk, Limits { revisions: 20, bytes: 100_000 }).await;
+    let mut watch = store.watch(store.revision().await.unwrap()).await.unwrap();
+    for n in 0..100 {
+        let revision = put_late(&store, "/beat", &n.to_string()).await;
+        assert_eq!(next(&mut watch).await.unwrap().revision, revision);
+        let kept = disk.after_kill().open().unwrap().get("/beat").await.unwrap().entry.unwrap();
+        assert!(revision - kept.modified <= 10, "half of what watchers find in memory");
+    }
+    let big = "x".repeat(60_000);
+    put_late(&store, "/beat", &big).await;
+    assert!(values(&disk.after_kill().open().unwrap(), "/beat").await == [format!("/beat={big}")]);
+}
+
+#[tokio::test]
+async fn no_revision_that_was_shown_is_given_again() {
+    let disk = Disk::with_store();
+    let (store, start) = two_keys(&disk, Limits::default()).await;
+    let mut shown = start;
+    for n in 0..50 {
+        shown = put_late(&store, "/beat", &n.to_string()).await;
+    }
+    let killed = disk.after_kill();
+    drop(store);
+    let store = killed.open().unwrap();
+    let now = store.revision().await.unwrap();
+    assert!(now > shown && now <= shown + RESERVE + 1, "{now} after {shown}");
+    for seen in [start, shown, now - 1] {
+        let refused = store.watch(seen).await.err();
+        assert!(
+            matches!(refused, Some(Error::Compacted { oldest, .. }) if oldest == now),
+            "{seen}: {refused:?}"
+        );
+    }
+    let mut watch = store.watch(now).await.unwrap();
+    assert_eq!(put_late(&store, "/beat", "x").await, now + 1);
+    assert_eq!(next(&mut watch).await.unwrap().revision, now + 1);
+    // One that was closed goes on where it was, as do its watches.
+    drop(store);
+    let store = killed.open().unwrap();
+    assert_eq!(store.revision().await.unwrap(), now + 1);
+    assert_eq!(next(&mut store.watch(now).await.unwrap()).await.unwrap().revision, now + 1);
+}
+
+#[tokio::test]
+async fn a_restore_goes_on_after_all_that_was_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(&home.path().join("a")).await;
+    put(&store, "/beat", "0").await;
+    put_late(&store, "/beat", "1").await;
+    let shown = put_late(&store, "/beat", "2").await;
+    // As a kill leaves it.
+    std::fs::create_dir(home.path().join("b")).unwrap();
+    std::fs::copy(home.path().join("a/store.redb"), home.path().join("b/store.redb")).unwrap();
+    assert!(revision(&home.path().join("b")).unwrap().unwrap() >= shown);
+}
+
+#[tokio::test]
+async fn what_is_written_once_stays_in_the_log_beside_many_heartbeats() {
+    let disk = Disk::with_store();
+    let (store, start) = two_keys(&disk, SHORT).await;
+    let once = put(&store, "/once", "x").await;
+    for n in 0..20 * SHORT.revisions {
+        put_late(&store, "/beat", &n.to_string()).await;
+    }
+    let mut watch = store.watch(start).await.unwrap();
+    assert_eq!(next(&mut watch).await.unwrap().revision, once);
+    let newest = store.revision().await.unwrap();
+    let mut seen = once;
+    while seen < newest {
+        let batch = next(&mut watch).await.unwrap();
+        assert!(batch.revision > seen && &*batch.events[0].key == "/beat");
+        seen = batch.revision;
+    }
+    // Their values of before are gone, so whoever knows less of the log lists again.
+    store.compact(once).await.unwrap();
+    assert!(
+        matches!(store.watch(start).await.err(), Some(Error::Compacted { oldest, .. }) if oldest == once)
+    );
+    assert_eq!(next(&mut store.watch(once).await.unwrap()).await.unwrap().revision, newest);
+}
+
+#[tokio::test]
+async fn a_great_many_do_not_grow_the_file() {
+    const NODES: usize = 100;
+    let disk = Disk::with_store();
+    let store = disk.open_with(Limits { revisions: 2000, bytes: 4 * 1024 * 1024 }).unwrap();
+    let key = |n: usize| format!("/leases/{}", n % NODES);
+    for n in 0..NODES {
+        put(&store, &key(n), "").await;
+    }
+    let value = "x".repeat(500);
+    let mut sizes = Vec::new();
+    for n in 0..20_000 {
+        put_late(&store, &key(n), &value).await;
+        if n % 5000 == 4999 {
+            sizes.push(disk.bytes().len());
+        }
+    }
+    assert!(sizes.iter().all(|size| size == &sizes[0]), "{sizes:?}");
+}
+
+#[tokio::test]
+async fn a_disk_that_fails_costs_none_of_it_while_the_process_lives() {
+    for fault in [Fault::Full, Fault::Sync, Fault::Gone] {
+        for once in [false, true] {
+            sweep(fault, once).await;
+        }
+    }
+}
+
+/// A late write and one that is not, for each operation that may fail, on one store that goes on.
+async fn sweep(fault: Fault, once: bool) {
+    const OPERATIONS: usize = 60;
+    let disk = Disk::with_store();
+    let (store, mut last) = two_keys(&disk, Limits::default()).await;
+    let mut watch = store.watch(last).await.unwrap();
+    let mut lasting = Vec::new();
+    for countdown in 0..OPERATIONS {
+        let case = format!("{fault:?} after {countdown}, once: {once}");
+        let beat = Transaction::put("/beat", Expected::Any, countdown.to_string().into());
+        let key = format!("/{countdown:02}");
+        if countdown % 2 == 0 {
+            // Beside the one below, it is before the fault.
+            last = put_late(&store, "/beat", "before").await;
+        }
+        if once {
+            disk.fail_once(fault, countdown)
+        } else {
+            disk.fail(fault, countdown)
+        };
+        let outcomes = [
+            ("/beat", store.commit_late(beat).await),
+            (key.as_str(), store.commit(Transaction::create(&key, Bytes::new())).await),
+        ];
+        disk.mend();
+        let is_told = |key: &str| outcomes.iter().any(|(of, outcome)| *of == key && outcome.is_ok());
+        for (key, outcome) in &outcomes {
+            match outcome {
+                Ok(Outcome::Committed { revision }) => {
+                    assert!(*revision > last, "{case}: {key} at {revision} after {last}");
+                    last = *revision;
+                    let found = store.get(key).await.unwrap();
+                    assert_eq!(found.entry.map(|entry| entry.modified), Some(*revision), "{case}: {key}");
+                }
+                Ok(Outcome::Conflict { .. }) => panic!("{case}"),
+                Err(error) => {
+                    assert!(
+                        matches!(error.advice(), Advice::Retry | Advice::ReadAgain | Advice::MakeRoom),
+                        "{case}"
+                    );
+                }
+            }
+        }
+        match store.get(&key).await.unwrap().entry {
+            Some(entry) => lasting.push((entry.modified, key.clone())),
+            None => assert!(!is_told(&key), "{case}: {key} is lost"),
+        }
+        last = store.revision().await.unwrap();
+    }
+    assert!(lasting.len() < OPERATIONS, "something failed");
+    let end = put(&store, "/last", "").await;
+    lasting.push((end, "/last".to_owned()));
+    let (mut seen, mut told) = (0, Vec::new());
+    while seen < end {
+        let batch = next(&mut watch).await.unwrap();
+        assert!(batch.revision > seen);
+        seen = batch.revision;
+        told.extend(
+            batch.events.iter().filter(|event| &*event.key != "/beat").map(|e| (seen, e.key.to_string())),
+        );
+    }
+    assert_eq!(told, lasting, "{fault:?}, once: {once}");
+    let held = values(&store, "/").await;
+    drop(store);
+    assert_eq!(values(&disk.open().unwrap(), "/").await, held, "{fault:?}, once: {once}");
+}
+
+/// Late and not, as a history: the state at a revision is what the first so many steps make.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    key: u64,
+    late: bool,
+}
+
+fn state(steps: &[Step]) -> Vec<String> {
+    let mut state = BTreeMap::new();
+    for (number, step) in steps.iter().enumerate() {
+        state.insert(step.key, number);
+    }
+    state.iter().map(|(key, number)| format!("/{key}={}", text(*number))).collect()
+}
+
+fn text(number: usize) -> String {
+    format!("{number},").repeat(300)
+}
+
+#[tokio::test]
+async fn after_a_power_cut_the_store_is_what_it_was_at_one_revision() {
+    const STEPS: usize = 24;
+    for seed in 0..seeds() {
+        let mut chance = fastrand::Rng::with_seed(seed);
+        let steps: Vec<Step> =
+            (0..STEPS).map(|_| Step { key: chance.u64(..4), late: chance.u32(..3) > 0 }).collect();
+        let disk = Disk::with_store();
+        let told = Arc::new(AtomicU64::new(1));
+        let store = disk.open_with(Limits { revisions: 6, bytes: 1024 * 1024 }).unwrap();
+        disk.film(seed, told.clone());
+        for (number, step) in steps.iter().enumerate() {
+            let (key, value) = (format!("/{}", step.key), text(number));
+            let revision = match step.late {
+                true => put_late(&store, &key, &value).await,
+                false => put(&store, &key, &value).await,
+            };
+            assert_eq!(revision, number as u64 + 2);
+            told.store(revision, Ordering::SeqCst);
+        }
+        for cut in disk.cuts() {
+            check(&cut.disk, cut.told, &steps, seed).await;
+        }
+    }
+}
+
+/// The revision of each step is two more than its place.
+async fn check(disk: &Disk, told: u64, steps: &[Step], seed: u64) {
+    let store = disk.open().unwrap();
+    let revision = store.revision().await.unwrap();
+    assert!(revision >= told, "seed {seed}: {revision} after {told}");
+    let done = told as usize - 1;
+    let safe = steps[..done].iter().rposition(|step| !step.late).map_or(0, |last| last + 1);
+    let held = values(&store, "/").await;
+    let at = (safe..=(done + 1).min(steps.len())).find(|at| state(&steps[..*at]) == held);
+    let at = at.unwrap_or_else(|| panic!("seed {seed}: told {told}, it is at no revision: {held:?}"));
+    if at < done {
+        // Whoever saw what is lost is told so.
+        let mut watch = store.watch(told).await.err();
+        assert!(matches!(watch.take(), Some(Error::Compacted { .. })), "seed {seed}: {told}");
+    }
+    assert_eq!(
+        committed(store.commit(Transaction::put("/0", Expected::Any, Bytes::new())).await),
+        revision + 1
+    );
+    let mut watch = store.watch(revision).await.unwrap();
+    assert_eq!(watch.next().await.unwrap().unwrap().revision, revision + 1);
+}
