@@ -6,6 +6,7 @@ pub mod decode;
 pub mod defaults;
 pub mod expand;
 pub mod fault;
+mod fill;
 pub mod legacy;
 pub mod object;
 pub mod patch;

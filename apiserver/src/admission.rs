@@ -5,12 +5,14 @@
 
 mod depth;
 mod namespaces;
+mod subject;
 
 use api::strategy::Json;
 use async_trait::async_trait;
 
 pub use self::depth::Depth;
 pub use self::namespaces::{Namespaces, StillThere};
+pub use self::subject::Subject;
 use crate::identity::Identity;
 use crate::resource::Resource;
 use crate::status::Status;
@@ -54,7 +56,7 @@ pub struct Attempt<'a> {
     /// The object's name; empty when all of a scope are removed.
     pub name: &'a str,
     /// The object as it would be written, or what is sent to the part; empty for a removal.
-    pub object: Json,
+    pub object: Subject,
     /// The object that is there.
     pub old: Option<&'a Json>,
     /// Who attempts it.

@@ -7,6 +7,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
 
 /// The user of a request without credentials.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
+/// The user of what the server does by itself.
+const SERVER: &str = "system:apiserver";
 /// The group of requests without credentials.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 /// The group of everyone who showed credentials that hold.
@@ -34,6 +36,11 @@ impl Identity {
     pub fn anonymous() -> Self {
         let groups = vec![UNAUTHENTICATED.to_owned()];
         Self { user: ANONYMOUS.to_owned(), groups, ..Self::default() }
+    }
+
+    /// The server itself, which nobody has asked.
+    pub(crate) fn server() -> Self {
+        Self::authenticated(SERVER, [MASTERS.to_owned()])
     }
 
     /// A user whose credentials hold.

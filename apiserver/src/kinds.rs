@@ -81,7 +81,7 @@ pub fn all() -> Vec<Resource> {
             .part(Subresource::binding()).part(Subresource::eviction())
             .strategy(Arc::new(old_pods::AsStored)).schema(Arc::new(old_pods::Fields))
             .stored_as("pods", Arc::new(old_pods::Hosted)),
-        v1(CORE, "Binding", "bindings", "binding").verbs(&["create"]),
+        v1(CORE, "Binding", "bindings", "binding").made_as("pods", "binding"),
         v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
         v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())

@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use api::fault::Fault;
 use api::shape::Shape;
 use api::strategy::{self, Strategy};
 use bytes::Bytes;
@@ -58,6 +59,8 @@ pub struct Resource {
     pub made_by_update: bool,
     /// An object keeps the status it is made with; otherwise that is for its own path alone.
     pub made_with_status: bool,
+    /// What is made of it is a part of an object of another resource of its group and version: the names of both.
+    pub made_as: Option<(&'static str, &'static str)>,
     /// Parts of its objects with a path of their own.
     pub subresources: Vec<Subresource>,
     /// What field selectors may ask for.
@@ -96,6 +99,7 @@ impl Resource {
             verbs: ALL,
             made_by_update: false,
             made_with_status: false,
+            made_as: None,
             subresources: Vec::new(),
             fields: Arc::new([]),
             columns: Arc::new(api::table::NAME_AND_AGE),
@@ -141,6 +145,11 @@ impl Resource {
     /// An object keeps the status it is made with.
     pub fn made_with_status(self) -> Self {
         Self { made_with_status: true, ..self }
+    }
+
+    /// It can only be made, and is stored nowhere: it becomes that part of an object of another resource, which it names.
+    pub fn made_as(self, plural: &'static str, part: &'static str) -> Self {
+        Self { verbs: &["create"], made_as: Some((plural, part)), ..self }
     }
 
     /// One more part with a path of its own.
@@ -212,6 +221,14 @@ impl Resource {
         match &self.schema {
             Some(schema) => schema.prune(object),
             None => api::schema::prune(object, &self.api_version, &self.kind),
+        }
+    }
+
+    /// Brings an object into the form that is stored, and returns the values that are of another type than their field.
+    pub fn fit(&self, object: &mut Map<String, Value>) -> Vec<Fault> {
+        match &self.schema {
+            Some(schema) => schema.fit(object),
+            None => api::schema::fit(object, &self.api_version, &self.kind),
         }
     }
 

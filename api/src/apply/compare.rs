@@ -27,6 +27,14 @@ impl Comparison {
         Self { removed: removed.children, modified: modified.children, added: added.children }
     }
 
+    /// [`Self::of`] for the fields of two objects.
+    pub(super) fn of_objects(old: &Map<String, Value>, new: &Map<String, Value>, shape: Shape<'_>) -> Self {
+        let mut difference = Difference::default();
+        fields(&mut difference, Some(&Parts::Fields(old)), Some(&Parts::Fields(new)), shape);
+        let Difference { removed, modified, added } = difference;
+        Self { removed: removed.children, modified: modified.children, added: added.children }
+    }
+
     /// What has another value than before.
     pub(super) fn set(&self) -> Set {
         self.modified.clone().union(self.added.clone())
@@ -47,10 +55,13 @@ struct Difference {
 }
 
 impl Difference {
-    fn put(&mut self, element: &Element, child: Self) {
-        self.removed.children.put(element.clone(), child.removed);
-        self.modified.children.put(element.clone(), child.modified);
-        self.added.children.put(element.clone(), child.added);
+    /// Notes what is different at a step; most are as they were, and need not be named.
+    fn put(&mut self, element: impl Fn() -> Element, child: Self) {
+        let nodes = [child.removed, child.modified, child.added];
+        let sets = [&mut self.removed, &mut self.modified, &mut self.added];
+        for (set, node) in sets.into_iter().zip(nodes).filter(|(_, node)| !node.is_empty()) {
+            set.children.put(element(), node);
+        }
     }
 }
 
@@ -110,7 +121,7 @@ fn fields(
     for name in before.keys().chain(added) {
         let named = shape.named(name).is_some();
         let child = compare(before.get(name), after.get(name), shape.at(name).shape, named);
-        difference.put(&Element::Field(name.clone()), child);
+        difference.put(|| Element::Field(name.clone()), child);
     }
 }
 
@@ -154,7 +165,7 @@ fn elements(difference: &mut Difference, before: Option<&Parts<'_, '_>>, after: 
                 child
             }
         };
-        difference.put(name, child);
+        difference.put(|| name.clone(), child);
     }
 }
 

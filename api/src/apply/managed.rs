@@ -73,8 +73,13 @@ pub(super) struct Managed(pub(super) BTreeMap<Identity, Entry>);
 
 impl Managed {
     /// Takes the managed fields out of an object, as they stand there.
-    pub(super) fn take(object: &mut Value) -> Option<Value> {
+    pub(super) fn take(object: &mut Map<String, Value>) -> Option<Value> {
         object.get_mut("metadata")?.as_object_mut()?.shift_remove("managedFields")
+    }
+
+    /// The managed fields of an object, as they stand there.
+    pub(super) fn of(object: &Map<String, Value>) -> Option<&Value> {
+        object.get("metadata")?.get("managedFields")
     }
 
     /// Reads managed fields; none when there are none.
@@ -93,9 +98,8 @@ impl Managed {
     }
 
     /// Puts them into an object, or takes them out when nobody owns anything.
-    pub(super) fn put(&self, object: &mut Value) {
-        let Some(fields) = object.as_object_mut() else { return };
-        let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    pub(super) fn put(&self, object: &mut Map<String, Value>) {
+        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
         let Some(metadata) = metadata.as_object_mut() else { return };
         let mut entries: Vec<_> = self.0.iter().filter(|(_, entry)| !entry.set.is_empty()).collect();
         if entries.is_empty() {

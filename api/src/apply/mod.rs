@@ -70,7 +70,7 @@ pub fn apply(
     writer: &Writer<'_>,
 ) -> Result<Applied, Refusal> {
     let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    let recorded = Managed::take(&mut before);
+    let recorded = before.as_object_mut().and_then(Managed::take);
     check(&before, applied, writer)?;
     let mut managed = Managed::read(recorded.as_ref())
         .map_err(|what| Refusal::Malformed(format!("failed to decode managed fields: {what}")))?;
@@ -112,7 +112,9 @@ pub fn apply(
         own.time = last.time;
     }
     last_applied::renew(&mut object, applied, writer);
-    managed.put(&mut object);
+    if let Some(fields) = object.as_object_mut() {
+        managed.put(fields);
+    }
     let changed = live != Some(&object);
     Ok(Applied { object, changed })
 }

@@ -43,7 +43,8 @@ impl Node {
         Self { member: true, children: Set::default() }
     }
 
-    fn is_empty(&self) -> bool {
+    /// True when the field is not in the set, and nothing below it.
+    pub(super) fn is_empty(&self) -> bool {
         !self.member && self.children.is_empty()
     }
 }

@@ -7,7 +7,7 @@ mod properties;
 mod updates;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Part, Refusal, Writer, apply, track_update};
 use crate::shape::{Shape, sample};
@@ -81,7 +81,7 @@ impl Story {
         let mut new = self.object.clone().unwrap_or_else(|| json!({}));
         change(&mut new);
         let writer = self.writer(manager);
-        track_update(self.object.as_ref(), &mut new, &writer);
+        track_update(fields(self.object.as_ref()), new.as_object_mut().unwrap(), &writer);
         self.object = Some(new);
         self
     }
@@ -97,7 +97,7 @@ impl Story {
     /// The object without its managed fields.
     fn plain(&self) -> Value {
         let mut object = self.object.clone().unwrap();
-        super::managed::Managed::take(&mut object);
+        super::managed::Managed::take(object.as_object_mut().unwrap());
         object
     }
 
@@ -120,6 +120,11 @@ impl Story {
         };
         entries.as_array().unwrap().iter().map(owner).collect()
     }
+}
+
+/// The fields of what is there, if that has any.
+fn fields(live: Option<&Value>) -> Option<&Map<String, Value>> {
+    live.and_then(Value::as_object)
 }
 
 /// An apply of a spec.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::compare::Comparison;
 use super::managed::{Entry, Managed, Operation};
 use super::writer::{Part, Writer};
-use crate::patch::{MAX_DEPTH, fits};
+use crate::patch::{MAX_DEPTH, fits_but_for_record};
 
 /// Brings the managed fields of `new`, which is about to be stored in place of `live`, up to date: what is different now
 /// belongs to the writer, and what is gone to nobody. `new` is the whole object as it will be stored, so what the writer
@@ -13,26 +13,28 @@ use crate::patch::{MAX_DEPTH, fits};
 ///
 /// A client may hand in managed fields of its own; an empty list makes the server forget who owns what until somebody
 /// applies again. What does not read is ignored.
-pub fn track_update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
-    let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    let recorded = Managed::take(&mut before);
+pub fn track_update(live: Option<&Map<String, Value>>, new: &mut Map<String, Value>, writer: &Writer<'_>) {
     let given = Managed::take(new);
-    let mut managed = choose(recorded.as_ref(), given.as_ref(), writer.part);
+    let mut managed = choose(live.and_then(Managed::of), given.as_ref(), writer.part);
     if managed.0.is_empty() && live.is_some() {
         // Nobody is tracked: either from the beginning, or not before somebody applies.
         return;
     }
-    if !fits(&before, MAX_DEPTH) || !fits(new, MAX_DEPTH) {
+    let nothing = Map::new();
+    let before = live.unwrap_or(&nothing);
+    if !fits_but_for_record(before, MAX_DEPTH) || !fits_but_for_record(new, MAX_DEPTH) {
         // Its record would be too deep to be read again.
         managed.put(new);
         return;
     }
     managed.settle(writer.shape);
 
-    let comparison = Comparison::of(&before, new, writer.shape).map(|set| writer.restrict(set));
-    let changed = comparison.set();
+    // The record itself, which only the old object still has, is nobody's.
+    let comparison = Comparison::of_objects(before, new, writer.shape).map(|set| writer.restrict(set));
+    let Comparison { removed, modified, added } = comparison;
+    let changed = modified.union(added);
     let identity = writer.identity(Operation::Update);
-    managed.take_from_others(&comparison.removed, None);
+    managed.take_from_others(&removed, None);
     managed.take_from_others(&changed, Some(&identity));
     let owned = writer.ownable(changed);
     if !owned.is_empty() {

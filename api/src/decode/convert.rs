@@ -1,6 +1,6 @@
 //! One value of a known form to an object: checked along its type, typed, defaulted, validated.
 
-use serde::de::DeserializeOwned;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::kinds::Form;
@@ -35,9 +35,9 @@ fn v1(form: Form, mut value: Value, also: Also<'_>, faults: &mut Faults) -> Conv
     let name = name_of(form.kind(), &value);
     schema::v1_object(form.kind(), &mut value, &Path::ROOT, faults);
     let object = match form {
-        Form::Pod | Form::Legacy(_) => typed(value, faults).map(|pod| Object::Pod(Box::new(pod))),
-        Form::ConfigMap => typed(value, faults).map(|map| Object::ConfigMap(Box::new(map))),
-        Form::Secret => typed(value, faults).map(|secret| Object::Secret(Box::new(secret))),
+        Form::Pod | Form::Legacy(_) => pod(value, faults),
+        Form::ConfigMap => typed(&value, faults).map(|map| Object::ConfigMap(Box::new(map))),
+        Form::Secret => typed(&value, faults).map(|secret| Object::Secret(Box::new(secret))),
     };
     Converted { name, object: object.and_then(|object| finished(object, also, faults, |fault| fault)) }
 }
@@ -51,7 +51,7 @@ fn legacy(form: legacy::Form, value: Value, also: Also<'_>, faults: &mut Faults)
     for fault in in_v1.into_vec() {
         faults.push(legacy.fault(fault));
     }
-    let object = typed(legacy.pod.clone(), faults).map(|pod| Object::Pod(Box::new(pod)));
+    let object = pod(legacy.pod.clone(), faults);
     Converted {
         name,
         object: object.and_then(|object| finished(object, also, faults, |fault| legacy.fault(fault))),
@@ -89,8 +89,17 @@ fn explained(fault: &Fault, misshapen: &[PathBuf]) -> bool {
     })
 }
 
-fn typed<T: DeserializeOwned>(value: Value, faults: &mut Faults) -> Option<T> {
-    match serde_json::from_value(value) {
+/// A Pod whose spec is filled in.
+fn pod(mut value: Value, faults: &mut Faults) -> Option<Object> {
+    if let Some(spec) = value.get_mut("spec").and_then(Value::as_object_mut) {
+        defaults::pod_spec(spec);
+    }
+    typed(&value, faults).map(|pod| Object::Pod(Box::new(pod)))
+}
+
+// All that types an object reads it from a reference: each other way would compile every type once more.
+fn typed<'de, T: Deserialize<'de>>(value: &'de Value, faults: &mut Faults) -> Option<T> {
+    match T::deserialize(value) {
         Ok(object) => Some(object),
         Err(_) if !faults.is_empty() => None,
         Err(error) => {

@@ -1,35 +1,34 @@
 //! Defaults of a container: image pull policy, probes, ports, handlers, requests.
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, EphemeralContainer, HTTPGetAction, Lifecycle, Probe,
-    ResourceRequirements,
-};
+use serde_json::{Map, Value};
 
-use super::{fill, fill_number};
+use crate::fill::{each, fields_at, fill, object_at, text};
 
 /// Fills in a container or an init container.
-pub(super) fn container(container: &mut Container) {
-    let policy = pull_policy(container.image.as_deref().unwrap_or_default());
-    fill(&mut container.image_pull_policy, policy);
-    fill(&mut container.termination_message_path, "/dev/termination-log");
-    fill(&mut container.termination_message_policy, "File");
-    ports(container.ports.as_deref_mut());
-    env(container.env.as_deref_mut());
-    let probes =
-        [&mut container.liveness_probe, &mut container.readiness_probe, &mut container.startup_probe];
-    probes.into_iter().flatten().for_each(probe);
-    container.lifecycle.iter_mut().for_each(lifecycle);
-    container.resources.iter_mut().for_each(requests_from_limits);
+pub(super) fn container(container: &mut Map<String, Value>) {
+    any(container);
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        object_at(container, probe).into_iter().for_each(self::probe);
+    }
+    for action in ["lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"] {
+        object_at(container, action).into_iter().for_each(http_get);
+    }
+    object_at(container, "resources").into_iter().for_each(requests_from_limits);
 }
 
-/// Fills in an ephemeral container; it has neither ports nor probes of its own that count.
-pub(super) fn ephemeral(container: &mut EphemeralContainer) {
-    let policy = pull_policy(container.image.as_deref().unwrap_or_default());
-    fill(&mut container.image_pull_policy, policy);
-    fill(&mut container.termination_message_path, "/dev/termination-log");
-    fill(&mut container.termination_message_policy, "File");
-    ports(container.ports.as_deref_mut());
-    env(container.env.as_deref_mut());
+/// Fills in what every container has; of an ephemeral one neither probes nor requests count.
+pub(super) fn any(container: &mut Map<String, Value>) {
+    let policy = pull_policy(text(container, "image"));
+    fill(container, "imagePullPolicy", policy);
+    fill(container, "terminationMessagePath", "/dev/termination-log");
+    fill(container, "terminationMessagePolicy", "File");
+    each(container, "ports").for_each(|port| fill(port, "protocol", "TCP"));
+    for source in each(container, "env").filter_map(|variable| object_at(variable, "valueFrom")) {
+        field_ref(source);
+        if let Some(key) = object_at(source, "fileKeyRef") {
+            fill(key, "optional", false);
+        }
+    }
 }
 
 /// An image that is pinned by a tag or a digest is pulled once; `latest`, said or meant, each time.
@@ -47,51 +46,46 @@ pub(super) fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-fn ports(ports: Option<&mut [ContainerPort]>) {
-    for port in ports.unwrap_or_default() {
-        fill(&mut port.protocol, "TCP");
+/// Fills in which version of the pod's fields the `fieldRef` speaks of.
+pub(super) fn field_ref(of: &mut Map<String, Value>) {
+    if let Some(field) = object_at(of, "fieldRef") {
+        fill(field, "apiVersion", "v1");
     }
 }
 
-fn env(variables: Option<&mut [EnvVar]>) {
-    for variable in variables.unwrap_or_default() {
-        let Some(source) = &mut variable.value_from else { continue };
-        if let Some(field) = &mut source.field_ref {
-            fill(&mut field.api_version, "v1");
-        }
-        if let Some(file_key) = &mut source.file_key_ref {
-            file_key.optional.get_or_insert(false);
-        }
+/// Writes a number where none stands; zero counts as silence, as it does for the API.
+pub(super) fn fill_number(of: &mut Map<String, Value>, field: &str, number: Value) {
+    let is_silent = |value: &Value| value.is_null() || value.as_i64() == Some(0);
+    if of.get(field).is_none_or(is_silent) {
+        of.insert(field.to_owned(), number);
     }
 }
 
-fn probe(probe: &mut Probe) {
-    fill_number(&mut probe.timeout_seconds, 1);
-    fill_number(&mut probe.period_seconds, 10);
-    fill_number(&mut probe.success_threshold, 1);
-    fill_number(&mut probe.failure_threshold, 3);
-    probe.http_get.iter_mut().for_each(http_get);
-    if let Some(grpc) = &mut probe.grpc {
-        grpc.service.get_or_insert_default();
+fn probe(probe: &mut Map<String, Value>) {
+    for (field, number) in
+        [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+    {
+        fill_number(probe, field, number.into());
+    }
+    object_at(probe, "httpGet").into_iter().for_each(http_get);
+    if let Some(grpc) = object_at(probe, "grpc") {
+        fill(grpc, "service", "");
     }
 }
 
-fn lifecycle(lifecycle: &mut Lifecycle) {
-    for handler in [&mut lifecycle.post_start, &mut lifecycle.pre_stop].into_iter().flatten() {
-        handler.http_get.iter_mut().for_each(http_get);
-    }
-}
-
-fn http_get(action: &mut HTTPGetAction) {
-    fill(&mut action.path, "/");
-    fill(&mut action.scheme, "HTTP");
+fn http_get(action: &mut Map<String, Value>) {
+    fill(action, "path", "/");
+    fill(action, "scheme", "HTTP");
 }
 
 /// A limit without a request is a request, too.
-fn requests_from_limits(resources: &mut ResourceRequirements) {
-    let Some(limits) = &resources.limits else { return };
-    let requests = resources.requests.get_or_insert_default();
+fn requests_from_limits(resources: &mut Map<String, Value>) {
+    let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let Some(requests) = fields_at(resources, "requests") else { return };
     for (name, limit) in limits {
-        requests.entry(name.clone()).or_insert_with(|| limit.clone());
+        requests.entry(name).or_insert(limit);
     }
 }

@@ -1,4 +1,7 @@
 //! What the API fills in where a manifest is silent.
+//!
+//! A Pod's spec is filled in as the JSON it was sent or written as, before it is typed: beside what is filled in stands
+//! whatever else was there.
 
 mod container;
 mod pod;
@@ -7,18 +10,18 @@ mod tests;
 
 use k8s_openapi::api::core::v1::Secret;
 
-pub use self::pod::pod;
+pub use self::pod::pod_spec;
 use crate::object::Object;
 
 /// The namespace of objects that name none.
 pub const NAMESPACE: &str = "default";
 
-/// Fills in everything the API would: the object then says all it means.
+/// Fills in everything the API would, but for a Pod's spec, which [`pod_spec`] has filled in: the object then says all
+/// it means.
 pub fn object(object: &mut Object) {
     fill(&mut object.metadata_mut().namespace, NAMESPACE);
     match object {
-        Object::Pod(inner) => pod(inner),
-        Object::ConfigMap(_) => {}
+        Object::Pod(_) | Object::ConfigMap(_) => {}
         Object::Secret(inner) => secret(inner),
     }
 }
@@ -38,12 +41,5 @@ pub fn secret(secret: &mut Secret) {
 fn fill(field: &mut Option<String>, value: &str) {
     if field.as_deref().unwrap_or_default().is_empty() {
         *field = Some(value.to_owned());
-    }
-}
-
-/// Zero counts as silence, as it does for the API.
-fn fill_number(field: &mut Option<i32>, value: i32) {
-    if field.unwrap_or_default() == 0 {
-        *field = Some(value);
     }
 }

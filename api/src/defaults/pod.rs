@@ -1,10 +1,9 @@
 //! Defaults of a Pod's spec and its volumes.
 
-use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, EmptyDirVolumeSource, Pod, PodSpec, Volume, VolumeProjection,
-};
+use serde_json::{Map, Value};
 
-use super::{container, fill};
+use super::container;
+use crate::fill::{at, each, fill, object_at, text};
 
 /// Grace between the request to stop and the kill, in seconds.
 const TERMINATION_GRACE_PERIOD_SECONDS: i64 = 30;
@@ -12,115 +11,93 @@ const TERMINATION_GRACE_PERIOD_SECONDS: i64 = 30;
 const FILE_MODE: i32 = 0o644;
 /// Lifetime of a projected service account token, in seconds.
 const TOKEN_EXPIRATION_SECONDS: i64 = 3600;
+/// Volume kinds that make files from objects.
+const OF_FILES: [&str; 4] = ["configMap", "downwardAPI", "projected", "secret"];
+/// Texts of volume kinds that only a cluster's storage serves.
+const NETWORKED: [(&str, &[(&str, &str)]); 4] = [
+    ("azureDisk", &[("cachingMode", "ReadWrite"), ("fsType", "ext4"), ("kind", "Shared")]),
+    ("iscsi", &[("iscsiInterface", "default")]),
+    ("rbd", &[("keyring", "/etc/ceph/keyring"), ("pool", "rbd"), ("user", "admin")]),
+    ("scaleIO", &[("fsType", "xfs"), ("storageMode", "ThinProvisioned")]),
+];
 
-/// Fills in a Pod's spec. Running it twice changes nothing.
-pub fn pod(pod: &mut Pod) {
-    let Some(spec) = pod.spec.as_mut() else { return };
-    pod_spec(spec);
-    for volume in spec.volumes.iter_mut().flatten() {
-        default_volume(volume);
-    }
-    let host_network = spec.host_network == Some(true);
-    let containers = spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten());
-    for container in containers {
-        container::container(container);
-        if host_network {
-            host_ports(container);
+/// Fills in a Pod's spec, wherever it stands. Running it twice changes nothing; what is of the wrong type, or of no
+/// type that is known, stays.
+pub fn pod_spec(spec: &mut Map<String, Value>) {
+    fill(spec, "dnsPolicy", "ClusterFirst");
+    fill(spec, "restartPolicy", "Always");
+    fill(spec, "schedulerName", "default-scheduler");
+    fill(spec, "securityContext", Map::new());
+    fill(spec, "terminationGracePeriodSeconds", TERMINATION_GRACE_PERIOD_SECONDS);
+    fill(spec, "enableServiceLinks", true);
+    account(spec);
+    each(spec, "volumes").for_each(volume);
+    let in_network_of_host = at(spec, "hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in each(spec, list) {
+            container::container(container);
+            if in_network_of_host {
+                host_ports(container);
+            }
         }
     }
-    for container in spec.ephemeral_containers.iter_mut().flatten() {
-        container::ephemeral(container);
-    }
+    each(spec, "ephemeralContainers").for_each(container::any);
 }
 
-fn pod_spec(spec: &mut PodSpec) {
-    fill(&mut spec.dns_policy, "ClusterFirst");
-    fill(&mut spec.restart_policy, "Always");
-    fill(&mut spec.scheduler_name, "default-scheduler");
-    spec.security_context.get_or_insert_default();
-    spec.termination_grace_period_seconds.get_or_insert(TERMINATION_GRACE_PERIOD_SECONDS);
-    spec.enable_service_links.get_or_insert(true);
-    // Two names of one field: readers of either find it.
-    if spec.service_account_name.as_deref().unwrap_or_default().is_empty() {
-        spec.service_account_name = spec.service_account.clone();
+/// Two names of one field: readers of either find it.
+fn account(spec: &mut Map<String, Value>) {
+    let named = |field: &str| Some(text(spec, field)).filter(|name| !name.is_empty()).map(str::to_owned);
+    if let Some(name) = named("serviceAccountName").or_else(|| named("serviceAccount")) {
+        for field in ["serviceAccountName", "serviceAccount"] {
+            spec.insert(field.to_owned(), name.as_str().into());
+        }
     }
-    spec.service_account.clone_from(&spec.service_account_name);
 }
 
 /// In the host's network a port is the host's port.
-fn host_ports(container: &mut Container) {
-    for port in container.ports.iter_mut().flatten() {
-        if port.host_port.unwrap_or_default() == 0 {
-            port.host_port = Some(port.container_port);
+fn host_ports(container: &mut Map<String, Value>) {
+    let is_number = |port: &Value| port.as_i64().is_some_and(|port| port != 0);
+    for port in each(container, "ports") {
+        if let Some(own) = port.get("containerPort").filter(|own| is_number(own)).cloned() {
+            container::fill_number(port, "hostPort", own);
         }
     }
 }
 
-fn default_volume(volume: &mut Volume) {
-    if *volume == (Volume { name: volume.name.clone(), ..Volume::default() }) {
-        volume.empty_dir = Some(EmptyDirVolumeSource::default());
+fn volume(volume: &mut Map<String, Value>) {
+    if volume.iter().all(|(field, value)| field == "name" || value.is_null()) {
+        fill(volume, "emptyDir", Map::new());
     }
-    if let Some(secret) = &mut volume.secret {
-        secret.default_mode.get_or_insert(FILE_MODE);
+    for source in OF_FILES {
+        if let Some(source) = object_at(volume, source) {
+            fill(source, "defaultMode", FILE_MODE);
+        }
     }
-    if let Some(config_map) = &mut volume.config_map {
-        config_map.default_mode.get_or_insert(FILE_MODE);
+    each(volume, "downwardAPI.items").for_each(container::field_ref);
+    each(volume, "projected.sources").for_each(projection);
+    if let Some(host_path) = object_at(volume, "hostPath") {
+        fill(host_path, "type", "");
     }
-    if let Some(downward_api) = &mut volume.downward_api {
-        downward_api.default_mode.get_or_insert(FILE_MODE);
-        downward_api.items.iter_mut().flatten().for_each(field_ref);
+    if let Some(image) = object_at(volume, "image") {
+        let policy = container::pull_policy(text(image, "reference"));
+        fill(image, "pullPolicy", policy);
     }
-    if let Some(projected) = &mut volume.projected {
-        projected.default_mode.get_or_insert(FILE_MODE);
-        projected.sources.iter_mut().flatten().for_each(projection);
+    for (source, texts) in NETWORKED {
+        if let Some(source) = object_at(volume, source) {
+            texts.iter().for_each(|(field, value)| fill(source, field, *value));
+        }
     }
-    if let Some(host_path) = &mut volume.host_path {
-        host_path.type_.get_or_insert_default();
+    if let Some(disk) = object_at(volume, "azureDisk") {
+        fill(disk, "readOnly", false);
     }
-    if let Some(image) = &mut volume.image {
-        let reference = image.reference.as_deref().unwrap_or_default();
-        fill(&mut image.pull_policy, container::pull_policy(reference));
-    }
-    network_volume(volume);
-}
-
-/// Volume kinds that only a cluster's storage serves.
-fn network_volume(volume: &mut Volume) {
-    if let Some(iscsi) = &mut volume.iscsi {
-        fill(&mut iscsi.iscsi_interface, "default");
-    }
-    if let Some(rbd) = &mut volume.rbd {
-        fill(&mut rbd.pool, "rbd");
-        fill(&mut rbd.user, "admin");
-        fill(&mut rbd.keyring, "/etc/ceph/keyring");
-    }
-    if let Some(scale_io) = &mut volume.scale_io {
-        fill(&mut scale_io.storage_mode, "ThinProvisioned");
-        fill(&mut scale_io.fs_type, "xfs");
-    }
-    if let Some(disk) = &mut volume.azure_disk {
-        fill(&mut disk.caching_mode, "ReadWrite");
-        fill(&mut disk.fs_type, "ext4");
-        fill(&mut disk.kind, "Shared");
-        disk.read_only.get_or_insert(false);
-    }
-    if let Some(template) = volume.ephemeral.as_mut().and_then(|source| source.volume_claim_template.as_mut())
-    {
-        fill(&mut template.spec.volume_mode, "Filesystem");
+    if let Some(claim) = object_at(volume, "ephemeral.volumeClaimTemplate") {
+        fill(claim, "spec.volumeMode", "Filesystem");
     }
 }
 
-fn projection(source: &mut VolumeProjection) {
-    if let Some(token) = &mut source.service_account_token {
-        token.expiration_seconds.get_or_insert(TOKEN_EXPIRATION_SECONDS);
+fn projection(source: &mut Map<String, Value>) {
+    if let Some(token) = object_at(source, "serviceAccountToken") {
+        fill(token, "expirationSeconds", TOKEN_EXPIRATION_SECONDS);
     }
-    if let Some(downward_api) = &mut source.downward_api {
-        downward_api.items.iter_mut().flatten().for_each(field_ref);
-    }
-}
-
-fn field_ref(file: &mut DownwardAPIVolumeFile) {
-    if let Some(field) = &mut file.field_ref {
-        fill(&mut field.api_version, "v1");
-    }
+    each(source, "downwardAPI.items").for_each(container::field_ref);
 }

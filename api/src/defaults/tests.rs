@@ -1,18 +1,20 @@
 //! Defaults, told by what a short manifest becomes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
 
 use super::container::pull_policy;
+use crate::schema;
 
-fn defaulted(spec: &str) -> serde_json::Value {
-    let text = format!("{{\"metadata\":{{\"name\":\"a\"}},\"spec\":{spec}}}");
-    let mut pod: Pod = serde_json::from_str(&text).unwrap();
-    super::pod(&mut pod);
-    let once = pod.clone();
-    super::pod(&mut pod);
-    assert_eq!(once, pod, "defaults are idempotent");
-    serde_json::to_value(pod.spec.unwrap()).unwrap()
+fn defaulted(spec: &str) -> Value {
+    let mut spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+    super::pod_spec(spec.as_object_mut().unwrap());
+    let once = spec.clone();
+    super::pod_spec(spec.as_object_mut().unwrap());
+    assert_eq!(once, spec, "defaults are idempotent");
+    spec
 }
 
 #[test]
@@ -28,6 +30,90 @@ fn a_short_spec_says_all_it_means() {
         "schedulerName": "default-scheduler", "securityContext": {}, "terminationGracePeriodSeconds": 30,
     });
     assert_eq!(spec, expected);
+}
+
+#[test]
+fn an_account_stands_under_both_its_names() {
+    for (written, name) in [
+        (json!({"serviceAccountName": "a"}), "a"),
+        (json!({"serviceAccount": "a"}), "a"),
+        (json!({"serviceAccountName": "", "serviceAccount": "a"}), "a"),
+        (json!({"serviceAccountName": "a", "serviceAccount": "older"}), "a"),
+    ] {
+        let spec = defaulted(&written.to_string());
+        assert_eq!(
+            (&spec["serviceAccountName"], &spec["serviceAccount"]),
+            (&name.into(), &name.into()),
+            "{written}"
+        );
+    }
+}
+
+#[test]
+fn what_is_of_the_wrong_type_or_of_none_stays() {
+    let odd = json!({
+        "containers": [{"name": "c", "image": 5, "ports": "many", "env": [7, {"valueFrom": []}], "x": {"y": 1},
+            "livenessProbe": true, "resources": {"limits": {"cpu": "1"}, "requests": "few"}}],
+        "volumes": [{"name": "v", "secret": "s"}, {"name": "w", "x-source": {}}, null],
+        "hostNetwork": "yes", "initContainers": {},
+    });
+    let filled = defaulted(&odd.to_string());
+    for at in [
+        "/containers/0/image",
+        "/containers/0/ports",
+        "/containers/0/env",
+        "/containers/0/x",
+        "/volumes",
+        "/containers/0/livenessProbe",
+        "/containers/0/resources",
+        "/hostNetwork",
+        "/initContainers",
+    ] {
+        assert_eq!(filled.pointer(at), odd.pointer(at), "{at}");
+    }
+}
+
+/// Clients that know the types read an object of one as if it had said so itself.
+#[test]
+fn the_types_have_nothing_to_add() {
+    let volumes: Vec<Value> = ["azureDisk", "iscsi", "rbd", "hostPath", "image", "nfs", "csi", "gcePersistentDisk"]
+        .iter()
+        .map(|source| json!({"name": "v", *source: {}}))
+        .chain([
+            json!({}),
+            json!({"name": "v", "secret": {"items": [{}]}}),
+            json!({"name": "v", "downwardAPI": {"items": [{}, {"fieldRef": {}}, {"resourceFieldRef": {}}]}}),
+            json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {}}, {"configMap": {"name": "m", "items": [{}]}}]}}),
+            json!({"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}),
+        ])
+        .collect();
+    let get = json!({"httpGet": {"httpHeaders": [{}]}});
+    let container = json!({
+        "ports": [{}], "volumeMounts": [{}], "volumeDevices": [{}], "resizePolicy": [{}], "resources": {"claims": [{}]},
+        "env": [{}, {"valueFrom": {"fieldRef": {}}}, {"valueFrom": {"secretKeyRef": {"name": "s"}}}],
+        "livenessProbe": get, "readinessProbe": {"tcpSocket": {}}, "startupProbe": {"grpc": {}},
+        "lifecycle": {"preStop": get, "postStart": {"sleep": {}}},
+    });
+    let selector = json!({"matchExpressions": [{}]});
+    let affinity = json!({
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{}]},
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"labelSelector": selector}],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{}]},
+    });
+    let full = json!({
+        "containers": [{}, container], "initContainers": [container], "ephemeralContainers": [{}], "volumes": volumes,
+        "affinity": affinity, "topologySpreadConstraints": [{"labelSelector": selector}], "hostAliases": [{}],
+        "schedulingGates": [{}], "readinessGates": [{}], "os": {}, "resourceClaims": [{}], "tolerations": [{}],
+        "securityContext": {"sysctls": [{}], "seccompProfile": {}}, "dnsConfig": {"options": [{}]},
+    });
+    for mut spec in [json!({}), full] {
+        let fields = spec.as_object_mut().unwrap();
+        schema::require("core.v1.PodSpec", fields);
+        super::pod_spec(fields);
+        let typed = PodSpec::deserialize(&spec).unwrap();
+        assert_eq!(serde_json::to_value(typed).unwrap(), spec);
+    }
 }
 
 #[test]

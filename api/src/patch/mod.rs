@@ -4,7 +4,7 @@ pub mod json;
 pub mod merge;
 pub mod strategic;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 /// How deep a patch may nest, and an object whose fields have owners: their record nests five deeper than the object, and
@@ -35,6 +35,18 @@ pub fn fits(value: &Value, depth: usize) -> bool {
         Value::Object(fields) => depth > 0 && fields.values().all(|field| fits(field, depth - 1)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
     }
+}
+
+/// [`fits`] for an object, but for its record of who owns what, which follows the rest, a few levels deeper.
+pub fn fits_but_for_record(object: &Map<String, Value>, depth: usize) -> bool {
+    let fits_within =
+        |value: &Value, steps: usize| depth.checked_sub(steps).is_some_and(|left| fits(value, left));
+    object.iter().all(|(name, value)| match value.as_object() {
+        Some(metadata) if name == "metadata" => {
+            metadata.iter().all(|(name, value)| name == "managedFields" || fits_within(value, 2))
+        }
+        _ => fits_within(value, 1),
+    })
 }
 
 /// Refuses what nests too deep to be walked.

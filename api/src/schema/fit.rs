@@ -70,7 +70,11 @@ fn walk(kind: &'static Kind, value: &mut Value, path: &Path<'_>, faults: &mut Fa
             let what = format!("expected {}, found {}", kind.described(), scalar::described(found));
             faults.add(path, what, format!("write {}", kind.described()));
         }
-        (Kind::Quantity, Value::String(text)) if text.parse::<Quantity>().is_ok() => canonical(text),
+        (Kind::Quantity, Value::String(text)) => {
+            if !canonical(text) {
+                single(kind, value, path, faults);
+            }
+        }
         _ => single(kind, value, path, faults),
     }
 }
@@ -81,15 +85,16 @@ fn single(kind: &'static Kind, value: &mut Value, path: &Path<'_>, faults: &mut 
     scalar::check(kind, value, path, faults);
     match value {
         Value::Null => *value = given,
-        Value::String(text) if *kind == Kind::Quantity => canonical(text),
+        Value::String(text) if *kind == Kind::Quantity => drop(canonical(text)),
         _ => {}
     }
 }
 
-fn canonical(text: &mut String) {
-    if let Ok(amount) = text.parse::<Quantity>() {
-        *text = amount.to_string();
-    }
+/// Gives an amount its one spelling; false for what is none.
+fn canonical(text: &mut String) -> bool {
+    let Ok(amount) = text.parse::<Quantity>() else { return false };
+    *text = amount.to_string();
+    true
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod field;
 mod fit;
 mod node;
 mod prune;
+mod require;
 mod scalar;
 mod suggest;
 #[cfg(test)]
@@ -20,5 +21,6 @@ pub use self::fit::fit;
 pub use self::node::shape;
 pub use self::prune::prune;
 pub(crate) use self::prune::prune_metadata;
+pub(crate) use self::require::require;
 pub use self::suggest::nearest;
 pub use self::types::{Kind, Schema, Type, v1};

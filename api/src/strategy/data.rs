@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::causes::{Causes, IMMUTABLE};
@@ -60,7 +61,7 @@ fn default_secret(secret: &mut Json) {
 }
 
 fn check_config_map(map: &Json, causes: &mut Causes) {
-    match serde_json::from_value::<ConfigMap>(Value::Object(map.clone())) {
+    match ConfigMap::deserialize(map) {
         Ok(typed) => {
             for fault in validate::config_map_data(&typed) {
                 causes.push(found::cause(&fault, map));
@@ -71,7 +72,7 @@ fn check_config_map(map: &Json, causes: &mut Causes) {
 }
 
 fn check_secret(secret: &Json, causes: &mut Causes) {
-    match serde_json::from_value::<Secret>(Value::Object(secret.clone())) {
+    match Secret::deserialize(secret) {
         Ok(typed) => {
             for fault in validate::secret_data(&typed) {
                 causes.push(found::cause(&fault, secret));

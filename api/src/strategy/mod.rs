@@ -10,7 +10,6 @@ mod certificates;
 mod classes;
 mod data;
 mod event;
-mod fill;
 mod flow;
 mod found;
 mod heartbeat;
@@ -36,6 +35,9 @@ pub use metadata::metadata;
 pub use network::addresses;
 use serde_json::{Map, Value};
 
+use crate::fault::Fault;
+use crate::fill;
+
 /// An object as it is stored and sent.
 pub type Json = Map<String, Value>;
 
@@ -50,7 +52,8 @@ pub enum Part<'a> {
     Sub(&'a str),
 }
 
-/// The logic of one kind. Metadata (names, UIDs, times, generations) is not its business.
+/// The logic of one kind. Metadata (names, UIDs, times, generations) is not its business, nor is what is of another type
+/// than its field: an object is fitted to its schema before it comes here.
 pub trait Strategy: Send + Sync {
     /// Fills in what the client left out, on a create as on an update.
     fn default(&self, _object: &mut Json) {}
@@ -58,7 +61,7 @@ pub trait Strategy: Send + Sync {
     /// Decides what is not the client's to decide: on a create `before` is `None`.
     fn prepare(&self, _object: &mut Json, _before: Option<&Json>, _part: &Part<'_>) {}
 
-    /// Everything that is wrong with the object, or with what the update changes.
+    /// Everything that is wrong with an object that fits its schema, or with what the update changes.
     fn validate(&self, _object: &Json, _before: Option<&Json>, _part: &Part<'_>) -> Vec<Cause> {
         Vec::new()
     }
@@ -72,6 +75,12 @@ pub trait Strategy: Send + Sync {
     fn is_heartbeat(&self, _before: &Json, _after: &Json) -> bool {
         false
     }
+}
+
+/// That values are of another type than their fields, found when the object was fitted to its schema. They are told
+/// alone: whoever validates would take them for absent.
+pub fn mistyped(faults: &[Fault], object: &Json) -> Vec<Cause> {
+    faults.iter().map(|fault| found::cause(fault, object)).collect()
 }
 
 /// A kind without logic of its own.
@@ -135,15 +144,8 @@ pub fn of(group: &str, kind: &str) -> &'static dyn Strategy {
         ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding") => &policies::MUTATING_BINDING,
         ("flowcontrol.apiserver.k8s.io", "FlowSchema") => &flow::SCHEMA,
         ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration") => &flow::LEVEL,
-        // Built in, with nothing to decide: what is stored is of the right types all the same.
-        _ if is_built_in(group, kind) => &rules::PLAIN,
         _ => &Plain,
     }
-}
-
-fn is_built_in(group: &str, kind: &str) -> bool {
-    let versions = ["v1", "v2"];
-    versions.iter().any(|version| crate::schema::all().kind(group, version, kind).is_some())
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use super::causes::Causes;
 use super::place::Place;
-use super::{Cause, Json, Part, Strategy, found};
-use crate::schema;
+use super::{Cause, Json, Part, Strategy};
 
 /// The logic of one built-in kind. What a kind has no opinion on is [`NONE`]'s.
 pub(super) struct Rules {
@@ -29,9 +28,6 @@ pub(super) struct Rules {
     pub heartbeat: fn(&Json, &Json) -> bool,
 }
 
-/// A kind without logic of its own.
-pub(super) static PLAIN: Rules = NONE;
-
 /// What the rules of a kind that has some begin with.
 pub(super) const NONE: Rules = Rules {
     default: |_| {},
@@ -48,7 +44,6 @@ pub(super) const NONE: Rules = Rules {
 
 impl Strategy for Rules {
     fn default(&self, object: &mut Json) {
-        fit(object);
         (self.default)(object);
     }
 
@@ -57,11 +52,6 @@ impl Strategy for Rules {
     }
 
     fn validate(&self, object: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {
-        // What is of the wrong type is told alone: the rules would take it for absent.
-        let mistyped = fit(&mut object.clone());
-        if !mistyped.is_empty() {
-            return mistyped.iter().map(|fault| found::cause(fault, object)).collect();
-        }
         let mut causes = Causes::default();
         let new = &Place::root(object);
         let old = before.map(Place::root);
@@ -89,11 +79,4 @@ impl Strategy for Rules {
     fn is_heartbeat(&self, before: &Json, after: &Json) -> bool {
         (self.heartbeat)(before, after)
     }
-}
-
-fn fit(object: &mut Json) -> Vec<crate::fault::Fault> {
-    let text =
-        |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
-    schema::fit(object, &api_version, &kind)
 }

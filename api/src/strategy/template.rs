@@ -1,44 +1,23 @@
-//! Pods in templates, and a pod's spec wherever it stands: typed to be filled in and checked, written back as JSON.
+//! Pods in templates, and a pod's spec wherever it stands: filled in as JSON, typed once to be checked.
 
 use k8s_openapi::api::core::v1::{Pod, PodSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
 use super::causes::Causes;
-use super::fill::{at_mut, fields_at};
+use super::fill::{fields_at, object_at};
 use super::place::Place;
 use super::{Cause, Json, found, metadata};
 use crate::fault::Fault;
 use crate::path::PathBuf;
-use crate::{defaults, validate};
+use crate::{defaults, schema, validate};
 
-/// Fills in the pod's spec at a dotted path. Nothing is done to one that cannot be read: that is told elsewhere.
+/// Fills in the pod's spec at a dotted path.
 pub(super) fn default(object: &mut Json, path: &str) {
-    let Some(value) = at_mut(object, path).filter(|value| value.is_object()) else { return };
-    let Ok(spec) = serde_json::from_value::<PodSpec>(value.clone()) else { return };
-    let mut pod = Pod { spec: Some(spec), ..Pod::default() };
-    defaults::pod(&mut pod);
-    if let Ok(filled) = serde_json::to_value(pod.spec) {
-        overlay(value, filled);
-    }
-}
-
-/// Adds what `filled` has more. Fields that the types do not know stay, and so does what the client has written.
-fn overlay(value: &mut Value, filled: Value) {
-    match (value, filled) {
-        (Value::Object(fields), Value::Object(filled)) => {
-            for (name, filled) in filled {
-                match fields.get_mut(&name) {
-                    Some(value) if !value.is_null() => overlay(value, filled),
-                    _ => drop(fields.insert(name, filled)),
-                }
-            }
-        }
-        (Value::Array(elements), Value::Array(filled)) => {
-            elements.iter_mut().zip(filled).for_each(|(element, filled)| overlay(element, filled));
-        }
-        (value, filled) if *value == "" || *value == 0 => *value = filled,
-        _ => {}
+    if let Some(spec) = object_at(object, path) {
+        schema::require("core.v1.PodSpec", spec);
+        defaults::pod_spec(spec);
     }
 }
 
@@ -58,11 +37,10 @@ pub(super) fn check_pod(pod: &Place<'_, '_>, path: &str, whole: &Json, causes: &
 
 /// The pod as the typed checks take it: its spec and annotations.
 pub(super) fn typed(pod: &Place<'_, '_>) -> Result<Pod, serde_json::Error> {
-    let mut spec = pod.at("spec").value().clone();
-    if let Some(spec) = spec.as_object_mut() {
-        spec.remove("ephemeralContainers");
+    let mut spec = Option::<PodSpec>::deserialize(pod.at("spec").value())?;
+    if let Some(spec) = &mut spec {
+        spec.ephemeral_containers = None;
     }
-    let spec = serde_json::from_value::<Option<PodSpec>>(spec)?;
     let annotations = pod.at("metadata.annotations");
     let annotations = annotations.entries().map(|(key, value)| (key.to_owned(), value.text().to_owned()));
     let metadata = ObjectMeta { annotations: Some(annotations.collect()), ..ObjectMeta::default() };

@@ -7,7 +7,8 @@ mod metadata;
 
 use serde_json::Value;
 
-use super::{Cause, Json, Part, of};
+use super::{Cause, Json, Part, mistyped, of};
+use crate::schema;
 
 /// The kind's strategy over one object, as the API calls it.
 pub(super) struct Case {
@@ -15,6 +16,7 @@ pub(super) struct Case {
     kind: String,
     pub object: Json,
     before: Option<Json>,
+    version: String,
 }
 
 impl Case {
@@ -38,11 +40,12 @@ impl Case {
         let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
         let (version, kind) = (text("apiVersion"), text("kind"));
         let group = version.split_once('/').map(|(group, _)| group.to_owned()).unwrap_or_default();
-        Self { group, kind, object: object.as_object().unwrap().clone(), before }
+        Self { group, kind, object: object.as_object().unwrap().clone(), before, version }
     }
 
     fn prepare(&mut self, part: &Part<'_>) {
         let strategy = of(&self.group, &self.kind);
+        schema::fit(&mut self.object, &self.version, &self.kind);
         strategy.default(&mut self.object);
         strategy.prepare(&mut self.object, self.before.as_ref(), part);
         let once = self.object.clone();
@@ -52,7 +55,11 @@ impl Case {
 
     /// What is said of the object.
     pub fn causes(&self, part: &Part<'_>) -> Vec<Cause> {
-        of(&self.group, &self.kind).validate(&self.object, self.before.as_ref(), part)
+        let faults = schema::fit(&mut self.object.clone(), &self.version, &self.kind);
+        match &*faults {
+            [] => of(&self.group, &self.kind).validate(&self.object, self.before.as_ref(), part),
+            faults => mistyped(faults, &self.object),
+        }
     }
 
     /// What is said of it, a line a cause.

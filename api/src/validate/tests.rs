@@ -17,9 +17,9 @@ fn said(faults: &[Fault]) -> Vec<String> {
 #[track_caller]
 fn spec(yaml: &str, expected: &[&str]) {
     let manifest = format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {yaml}\n");
-    let value: serde_json::Value = serde_yaml::from_str(&manifest).unwrap();
-    let mut pod: Pod = serde_json::from_value(value).unwrap();
-    crate::defaults::pod(&mut pod);
+    let mut value: serde_json::Value = serde_yaml::from_str(&manifest).unwrap();
+    crate::defaults::pod_spec(value["spec"].as_object_mut().unwrap());
+    let pod: Pod = serde_json::from_value(value).unwrap();
     let said = said(&super::pod(&pod));
     let said: Vec<&str> = said.iter().map(|line| line.strip_prefix("spec.").unwrap_or(line)).collect();
     assert_eq!(said, expected, "of {yaml}");

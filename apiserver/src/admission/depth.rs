@@ -1,6 +1,6 @@
 //! Nothing is written that nests so deep that a list of it could not be read.
 
-use api::patch::{MAX_DEPTH, fits};
+use api::patch::{MAX_DEPTH, fits_but_for_record};
 use async_trait::async_trait;
 
 use super::{Admission, Attempt};
@@ -13,15 +13,7 @@ pub struct Depth;
 #[async_trait]
 impl Admission for Depth {
     async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        // The record of owners follows the rest, a few levels deeper.
-        let is_flat = attempt.object.iter().all(|(name, value)| match value.as_object() {
-            Some(metadata) if name == "metadata" => {
-                let own = metadata.iter().filter(|(name, _)| *name != "managedFields");
-                own.into_iter().all(|(_, value)| fits(value, MAX_DEPTH - 2))
-            }
-            _ => fits(value, MAX_DEPTH - 1),
-        });
-        if is_flat {
+        if fits_but_for_record(&attempt.object, MAX_DEPTH) {
             return Ok(());
         }
         let name = attempt.name;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::{Admission, Attempt, Operation};
-use crate::registry::{Registry, is_ending};
+use crate::registry::Registry;
 use crate::status::Status;
 
 /// The name of namespaces in the store.
@@ -34,7 +34,7 @@ impl Namespaces {
         let Some(found) = self.registry.cache().get(NAMESPACES, "", namespace) else {
             return Err(Status::not_found(NAMESPACES, namespace));
         };
-        if is_ending(&found) { Err(ending(attempt, namespace)) } else { Ok(()) }
+        if found.is_doomed() { Err(ending(attempt, namespace)) } else { Ok(()) }
     }
 }
 

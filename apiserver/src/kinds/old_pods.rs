@@ -2,6 +2,7 @@
 //!
 //! `status.host` and `spec.nodeName` are one fact, which is stored as the latter. What is sent is read as if it had said so.
 
+use api::fault::Fault;
 use api::shape::Shape;
 use api::strategy::{self, Cause, Json, Part, Strategy};
 use serde_json::{Map, Value};
@@ -56,6 +57,10 @@ impl Schema for Fields {
             _ => {}
         }
         unknown
+    }
+
+    fn fit(&self, pod: &mut Map<String, Value>) -> Vec<Fault> {
+        api::schema::fit(pod, STORED, "Pod")
     }
 }
 

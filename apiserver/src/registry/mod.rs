@@ -141,7 +141,7 @@ impl Registry {
             let draft = Draft::new(object, &self.fields(resource));
             let key = key::of(resource.stored(), draft.namespace(), draft.name());
             let namespace = self.cache.get(NAMESPACES, "", draft.namespace());
-            if namespace.as_ref().is_some_and(is_ending) {
+            if namespace.as_ref().is_some_and(Object::is_doomed) {
                 return Err(Error::Changed);
             }
             let left = self.left.leave(&key, draft);
@@ -253,10 +253,4 @@ impl Registry {
             }
         }
     }
-}
-
-/// Whether a namespace is on its way out.
-pub(crate) fn is_ending(namespace: &Object) -> bool {
-    let namespace = namespace.decode();
-    namespace.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some())
 }

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use api::fault::Fault;
 use api::shape::Shape;
 use api::strategy::Strategy;
 use serde_json::{Map, Value};
@@ -15,6 +16,11 @@ pub trait Schema: Send + Sync {
 
     /// Takes out every field that the kind does not have and returns their paths (`spec.containers[0].imagee`).
     fn prune(&self, object: &mut Map<String, Value>) -> Vec<String>;
+
+    /// Brings an object into the form that is stored, and returns the values that are of another type than their field.
+    fn fit(&self, _object: &mut Map<String, Value>) -> Vec<Fault> {
+        Vec::new()
+    }
 
     /// The JSON schema of an object, for the OpenAPI documents; `None` when nothing is told but that it is an object.
     fn json(&self) -> Option<Arc<Value>> {

@@ -13,6 +13,7 @@ struct Index {
     namespace: Box<str>,
     name: Box<str>,
     uid: Box<str>,
+    is_doomed: bool,
     labels: Box<[(Box<str>, Box<str>)]>,
     fields: Fields,
     /// The value of each of the fields.
@@ -73,6 +74,7 @@ impl Draft {
             namespace: text("namespace"),
             name: text("name"),
             uid: text("uid"),
+            is_doomed: metadata.is_some_and(|metadata| metadata.contains_key("deletionTimestamp")),
             labels,
             fields: fields.clone(),
             values,
@@ -149,6 +151,11 @@ impl Object {
     /// `metadata.uid`, empty when it has none.
     pub fn uid(&self) -> &str {
         &self.index.uid
+    }
+
+    /// True when it is being deleted.
+    pub fn is_doomed(&self) -> bool {
+        self.index.is_doomed
     }
 
     /// The object as a tree.

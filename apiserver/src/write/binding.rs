@@ -41,7 +41,7 @@ impl Write<'_> {
             if let Some(why) = binding.obstacle(name, pod) {
                 return Err(self.cannot_bind(name, &why));
             }
-            Ok(Sent { object: binding.bound(pod, &meta::rfc3339(self.now)), warnings: Vec::new() })
+            Ok(Sent::decided(binding.bound(pod, &meta::rfc3339(self.now))))
         });
         written.await?;
         let made =

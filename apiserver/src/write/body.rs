@@ -12,12 +12,21 @@ use crate::status::Status;
 /// Longest body; the stock server's limit.
 pub(crate) const MAX_BYTES: usize = 3 * 1024 * 1024;
 
-/// An object as it was sent, and what is to be said about it.
+/// An object that is to be written, and what is to be said about it.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
     pub object: Map<String, Value>,
+    /// It has been brought into the form that is stored, and nothing in it is of another type than its field.
+    pub fits: bool,
     /// For `Warning` headers.
     pub warnings: Vec<String>,
+}
+
+impl Sent {
+    /// An object as the server has decided it.
+    pub fn decided(object: Map<String, Value>) -> Self {
+        Self { object, fits: false, warnings: Vec::new() }
+    }
 }
 
 /// The media type of a request, without parameters; JSON when it names none.
@@ -120,7 +129,7 @@ pub(super) fn object(
     }
     let unknown = resource.prune(&mut object);
     if validation == Validation::Ignore {
-        return Ok(Sent { object, warnings: Vec::new() });
+        return Ok(Sent { object, fits: false, warnings: Vec::new() });
     }
     // What is unknown as well as repeated is told once.
     let is_known = |repetition: &&Repetition| {
@@ -137,11 +146,13 @@ pub(super) fn object(
             let why = format!("strict decoding error: {}", said.join(", "));
             Err(unreadable(resource, &why))
         }
-        Validation::Strict | Validation::Warn | Validation::Ignore => Ok(Sent { object, warnings: said }),
+        Validation::Strict | Validation::Warn | Validation::Ignore => {
+            Ok(Sent { object, fits: false, warnings: said })
+        }
     }
 }
 
-/// Refuses an object of a built-in kind with values that its fields cannot hold.
+/// Brings an object of a built-in kind into the form that is stored, and refuses one with values that its fields cannot hold.
 ///
 /// # Errors
 /// 400 that names all of them.
@@ -149,8 +160,9 @@ pub(super) fn check_types(sent: &mut Sent, resource: &Resource) -> Result<(), St
     if resource.schema.is_some() {
         return Ok(());
     }
-    let mistyped = api::schema::fit(&mut sent.object, resource.api_version(), &resource.kind);
+    let mistyped = resource.fit(&mut sent.object);
     if mistyped.is_empty() {
+        sent.fits = true;
         return Ok(());
     }
     let said: Vec<String> = mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();

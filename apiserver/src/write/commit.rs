@@ -1,16 +1,18 @@
 //! The one way by which an object is completed, checked and written, new or over the one that is there.
 
 use api::apply::{self, Part as Owned, Writer, track_update};
-use api::strategy::{Json, Part};
+use api::strategy::{Cause, Json, mistyped};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::body::Sent;
 use super::meta::Fresh;
 use super::{Write, check_name, delete, meta, response};
 use crate::admission::{Attempt, Operation};
 use crate::registry;
+use crate::resource::{self, Subresource};
 use crate::status::Status;
 use crate::store::Object;
 
@@ -26,6 +28,14 @@ pub(super) enum By {
     Update,
     /// An applier has said what it wants, and is noted with it already.
     Apply,
+}
+
+/// An object that says all it means, before it is checked.
+struct Complete {
+    object: Json,
+    /// What of it is of another type than its field.
+    mistyped: Vec<Cause>,
+    warnings: Vec<String>,
 }
 
 /// What was written, and what is said about it.
@@ -58,11 +68,6 @@ impl Written {
         Self { object: Shown::Told(object), is_new, warnings }
     }
 
-    /// Says these things before the rest.
-    pub fn warn_first(&mut self, warnings: Vec<String>) {
-        self.warnings.splice(0..0, warnings);
-    }
-
     /// The object as a tree.
     pub fn into_object(self) -> Json {
         match self.object {
@@ -84,14 +89,14 @@ impl Written {
 
 impl Write<'_> {
     /// Writes a new object; `None` when there is one of its name.
-    pub(super) async fn commit_new(&self, mut object: Json, by: By) -> Result<Option<Written>, Status> {
+    pub(super) async fn commit_new(&self, mut sent: Sent, by: By) -> Result<Option<Written>, Status> {
         let fresh = fresh(self.now);
-        meta::created(self.resource, &mut object, self.objects.namespace.as_deref(), &fresh)?;
-        let name = meta::text(&object, "name").to_owned();
+        meta::created(self.resource, &mut sent.object, self.namespace, &fresh)?;
+        let name = meta::text(&sent.object, "name").to_owned();
         check_name(self.resource, &name)?;
-        let (mut object, warnings) = self.complete(Operation::Create, &name, object, None, by).await?;
-        self.resource.strategy.prepare(&mut object, None, &self.part);
-        let (object, warnings) = self.check(Operation::Create, &name, object, None, warnings).await?;
+        let mut complete = self.complete(Operation::Create, &name, sent, None, by).await?;
+        self.resource.strategy.prepare(&mut complete.object, None, &self.part());
+        let (object, warnings) = self.check(Operation::Create, &name, complete, None).await?;
         if self.options.dry_run {
             return Ok(self.find(&name).is_none().then(|| Written::told(object, true, warnings)));
         }
@@ -108,15 +113,15 @@ impl Write<'_> {
         &self,
         before: &Object,
         old: &Json,
-        object: Json,
+        mut sent: Sent,
         by: By,
     ) -> Result<Option<Written>, Status> {
-        let name = before.name();
-        let object = meta::updated(self.resource, old, object, &self.part, self.pick)?;
-        let (mut object, warnings) = self.complete(Operation::Update, name, object, Some(old), by).await?;
-        self.resource.strategy.prepare(&mut object, Some(old), &self.part);
-        meta::count_generation(self.resource, old, &mut object);
-        let (object, warnings) = self.check(Operation::Update, name, object, Some(old), warnings).await?;
+        let (name, part) = (before.name(), self.part());
+        sent.object = meta::updated(self.resource, old, sent.object, &part, self.pick())?;
+        let mut complete = self.complete(Operation::Update, name, sent, Some(old), by).await?;
+        self.resource.strategy.prepare(&mut complete.object, Some(old), &part);
+        meta::count_generation(self.resource, old, &mut complete.object);
+        let (object, warnings) = self.check(Operation::Update, name, complete, Some(old)).await?;
         if self.options.dry_run {
             return Ok(Some(Written::told(object, false, warnings)));
         }
@@ -142,15 +147,17 @@ impl Write<'_> {
         }
     }
 
-    /// Fills in what the client left to the kind and to admission; with what admission has to say.
+    /// Fills in what the client left to the kind and to admission.
     async fn complete(
         &self,
         operation: Operation,
         name: &str,
-        mut object: Json,
+        sent: Sent,
         old: Option<&Json>,
         by: By,
-    ) -> Result<(Json, Vec<String>), Status> {
+    ) -> Result<Complete, Status> {
+        let Sent { mut object, fits, mut warnings } = sent;
+        let mut mistyped = if fits { Vec::new() } else { self.fit(&mut object) };
         self.resource.strategy.default(&mut object);
         // What admission adds and the kind decides by itself is nobody's: a client that applies later need not name it.
         if by == By::Update {
@@ -160,10 +167,21 @@ impl Write<'_> {
         for admission in self.desk.admission {
             admission.mutate(&mut attempt).await?;
         }
-        let Attempt { mut object, warnings, .. } = attempt;
-        // What admission has added may need defaults of its own.
-        self.resource.strategy.default(&mut object);
-        Ok((object, warnings))
+        warnings.append(&mut attempt.warnings);
+        let is_touched = attempt.object.is_touched();
+        let mut object = attempt.object.into_object();
+        if is_touched {
+            // What admission has added is stored like the rest, and may need defaults of its own.
+            mistyped = self.fit(&mut object);
+            self.resource.strategy.default(&mut object);
+        }
+        Ok(Complete { object, mistyped, warnings })
+    }
+
+    /// Brings an object into the form that is stored; what of it is of another type than its field.
+    fn fit(&self, object: &mut Json) -> Vec<Cause> {
+        let faults = self.resource.fit(object);
+        mistyped(&faults, object)
     }
 
     /// Refuses what the kind or admission refuses; with everything that is to be said.
@@ -171,13 +189,17 @@ impl Write<'_> {
         &self,
         operation: Operation,
         name: &str,
-        object: Json,
+        complete: Complete,
         old: Option<&Json>,
-        mut warnings: Vec<String>,
     ) -> Result<(Json, Vec<String>), Status> {
+        let Complete { object, mistyped, mut warnings } = complete;
         let (group, kind) = (&self.resource.group, &self.resource.kind);
         let mut causes = api::strategy::metadata(&object, old, group, kind);
-        causes.extend(self.resource.strategy.validate(&object, old, &self.part));
+        causes.extend(if mistyped.is_empty() {
+            self.resource.strategy.validate(&object, old, &self.part())
+        } else {
+            mistyped
+        });
         if !causes.is_empty() {
             return Err(Status::invalid(self.resource, name, &causes));
         }
@@ -186,7 +208,7 @@ impl Write<'_> {
         for admission in self.desk.admission {
             admission.validate(&attempt).await?;
         }
-        Ok((attempt.object, warnings))
+        Ok((attempt.object.into_object(), warnings))
     }
 
     /// A write as admission sees it.
@@ -200,10 +222,10 @@ impl Write<'_> {
         Attempt {
             operation,
             resource: self.resource,
-            subresource: self.objects.subresource.as_deref(),
-            namespace: self.objects.namespace.as_deref(),
+            subresource: self.subresource.map(|part| part.name),
+            namespace: self.namespace,
             name,
-            object,
+            object: object.into(),
             old,
             user: &self.user,
             dry_run: self.options.dry_run,
@@ -212,23 +234,20 @@ impl Write<'_> {
     }
 
     /// Notes who owns what of an object as a client other than an applier has it.
-    fn owned(&self, before: Option<&Json>, object: Json) -> Json {
-        let before = before.map(|before| Value::Object(before.clone()));
-        let mut object = Value::Object(object);
-        track_update(before.as_ref(), &mut object, &self.writer());
-        tree(object)
+    fn owned(&self, before: Option<&Json>, mut object: Json) -> Json {
+        track_update(before, &mut object, &self.writer());
+        object
     }
 
     /// Who writes, as the record of owners has it.
     pub(super) fn writer(&self) -> Writer<'_> {
         Writer {
             manager: &self.manager,
-            part: match (&self.part, self.objects.subresource.as_deref()) {
-                (Part::Status, _) => Owned::Status,
-                (Part::Main | Part::Sub(_), Some(name)) => Owned::Other(name),
-                (Part::Sub(name), None) => Owned::Other(name),
-                (Part::Main, None) if self.resource.has_status() => Owned::Main,
-                (Part::Main, None) => Owned::Whole,
+            part: match self.subresource {
+                Some(Subresource { part: resource::Part::Status, .. }) => Owned::Status,
+                Some(part) => Owned::Other(part.name),
+                None if self.resource.has_status() => Owned::Main,
+                None => Owned::Whole,
             },
             api_version: self.resource.api_version(),
             shape: self.resource.shape(),

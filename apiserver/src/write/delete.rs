@@ -53,7 +53,7 @@ impl Write<'_> {
         self.resource.select(&mut options.fields)?;
         let document = if bytes.is_empty() { Value::Null } else { body::document(media_type, bytes)? };
         let wanted = Wanted::read(&document, &self.options)?;
-        let scope = self.objects.namespace.clone().map_or(Scope::All, Scope::Namespace);
+        let scope = self.namespace.map_or(Scope::All, |namespace| Scope::Namespace(namespace.to_owned()));
         let page = Page::read(self.desk.registry.cache(), self.resource.stored(), &scope, &options)?;
         for object in &page.objects {
             match self.remove(object.name(), &wanted).await {

@@ -5,6 +5,7 @@
 //! admission check it; it is committed. A write that somebody else came before is decided anew, unless the client said
 //! on what revision it is to be made.
 
+mod aim;
 mod binding;
 pub(crate) mod body;
 mod commit;
@@ -20,12 +21,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use api::strategy::{Cause, Json, Part};
+use api::strategy::{Cause, Json};
 use axum::body::{Body, to_bytes};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use jiff::Timestamp;
 
+use self::aim::Aim;
 use self::body::Sent;
 #[cfg(test)]
 use self::commit::tree;
@@ -37,7 +39,7 @@ use crate::admission::Admission;
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
-use crate::resource::{self, Pick, Resource, Subresource};
+use crate::resource::{Part, Resource, Subresource};
 use crate::status::Status;
 use crate::store::Object;
 
@@ -45,8 +47,6 @@ use crate::store::Object;
 const TRIES: usize = 5;
 /// How often a name is made up anew because there is an object of that name; the stock server's.
 const NAMES: usize = 8;
-/// The name in the store of bindings, which are stored nowhere.
-const BINDINGS: &str = "bindings";
 /// Bytes of the longest name: a DNS subdomain's, which hardly any kind goes beyond and no key of a store needs to.
 const NAME_MAX: usize = 253;
 /// The field manager of what a master makes by itself.
@@ -63,10 +63,9 @@ pub(crate) struct Desk<'a> {
 struct Write<'a> {
     desk: Desk<'a>,
     resource: &'a Resource,
-    objects: &'a Objects,
-    part: Part<'a>,
-    /// What the part may change, where it is one of some fields.
-    pick: Option<Pick>,
+    /// The part of the object, where one is written.
+    subresource: Option<&'a Subresource>,
+    namespace: Option<&'a str>,
     options: Options,
     manager: String,
     user: Identity,
@@ -89,41 +88,33 @@ pub(crate) async fn answer(
         let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
         Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     })?;
-    let agent =
-        parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    let manager = api::apply::manager_of(options.field_manager.as_deref(), agent);
-    let user = parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous);
-    // A binding by itself is one of the pod it names.
-    let is_binding = resource.stored() == BINDINGS;
     let rows = desk.registry.rows();
-    let pods = rows.find("", "v1", "pods").filter(|_| is_binding);
-    let served = resource;
-    let resource = pods.map_or(served, |pods| &**pods);
-    // What is served as bindings has no parts, whatever pods have.
-    let part = part_of(served, objects)?;
-    if !allows(part.map_or(served.verbs, |part| part.verbs), &parts.method, objects) {
+    let aim = Aim::of(&rows, resource, objects)?;
+    let name = objects.name.as_deref();
+    if !aim.allows(&parts.method, name.is_some()) {
         return Err(Status::no_such_method());
     }
-    let aim = part.map(|part| &part.part);
-    let (part, pick) = match (aim, objects.subresource.as_deref()) {
-        (Some(resource::Part::Status), _) => (Part::Status, None),
-        (Some(resource::Part::Fields(pick)), Some(name)) => (Part::Sub(name), Some(*pick)),
-        (Some(resource::Part::Binding | resource::Part::Eviction), Some(name)) => (Part::Sub(name), None),
-        _ if is_binding => (Part::Sub("binding"), None),
-        _ => (Part::Main, None),
+    let agent =
+        parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let write = Write {
+        desk,
+        resource: aim.resource,
+        subresource: aim.part,
+        namespace: objects.namespace.as_deref(),
+        manager: api::apply::manager_of(options.field_manager.as_deref(), agent),
+        options,
+        user: parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous),
+        now: Timestamp::now(),
     };
-    let write = Write { desk, resource, objects, part, pick, options, manager, user, now: Timestamp::now() };
     let media_type = body::media_type(&parts.headers);
     let bytes = bytes.as_ref();
-    use resource::Part as To;
-    match (&parts.method, &objects.name, aim) {
-        (&Method::POST, Some(name), Some(To::Binding)) => write.bind(Some(name), media_type, bytes).await,
-        (&Method::POST, Some(name), Some(To::Eviction)) => write.evict(name, media_type, bytes).await,
-        (_, _, Some(To::Binding | To::Eviction | To::Elsewhere)) => Err(Status::no_such_method()),
-        (method @ (&Method::PUT | &Method::PATCH), Some(name), Some(To::Scale(replicas))) => {
+    match (&parts.method, name, aim.part.map(|part| &part.part)) {
+        (&Method::POST, name, Some(Part::Binding)) => write.bind(name, media_type, bytes).await,
+        (&Method::POST, Some(name), Some(Part::Eviction)) => write.evict(name, media_type, bytes).await,
+        (_, _, Some(Part::Binding | Part::Eviction | Part::Elsewhere)) => Err(Status::no_such_method()),
+        (method @ (&Method::PUT | &Method::PATCH), Some(name), Some(Part::Scale(replicas))) => {
             write.scale(method, name, replicas, media_type, bytes).await
         }
-        (&Method::POST, None, None) if is_binding => write.bind(None, media_type, bytes).await,
         (&Method::POST, None, None) => write.create(media_type, bytes).await,
         (&Method::DELETE, None, None) => write.delete_all(&parts.uri, media_type, bytes).await,
         (&Method::PUT, Some(name), _) => write.update(name, media_type, bytes).await,
@@ -133,26 +124,7 @@ pub(crate) async fn answer(
     }
 }
 
-/// The part of the object that a path names, if one.
-fn part_of<'a>(resource: &'a Resource, objects: &Objects) -> Result<Option<&'a Subresource>, Status> {
-    let Some(name) = objects.subresource.as_deref() else { return Ok(None) };
-    resource.subresource(name).map(Some).ok_or_else(Status::no_such_path)
-}
-
-/// True when one of these verbs is what the method asks for.
-fn allows(verbs: &[&str], method: &Method, objects: &Objects) -> bool {
-    let verb = match *method {
-        Method::POST => "create",
-        Method::PUT => "update",
-        Method::PATCH => "patch",
-        Method::DELETE if objects.name.is_none() => "deletecollection",
-        Method::DELETE => "delete",
-        _ => return false,
-    };
-    verbs.contains(&verb)
-}
-
-/// Creates an object of a resource that lies in no namespace, as a client would, unless there is one of that name.
+/// Creates an object of a resource that lies in no namespace, in the server's own name, unless there is one of that name.
 ///
 /// # Errors
 /// What is wrong with the object, or with the store.
@@ -162,47 +134,47 @@ pub async fn ensure(registry: &Registry, plural: &str, object: Json) -> Result<(
     let write = Write {
         desk: Desk { registry, admission: &[] },
         resource: resource.ok_or_else(Status::no_such_path)?,
-        objects: &Objects::default(),
-        part: Part::Main,
-        pick: None,
+        subresource: None,
+        namespace: None,
         options: Options::default(),
         manager: MASTER.to_owned(),
-        user: Identity::anonymous(),
+        user: Identity::server(),
         now: Timestamp::now(),
     };
     if write.find(meta::text(&object, "name")).is_some() {
         return Ok(());
     }
-    write.make(object).await.map(drop)
+    write.make(Sent::decided(object)).await.map(drop)
 }
 
 impl Write<'_> {
     async fn create(&self, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
-        let sent = self.read(media_type, bytes)?;
-        let mut written = self.make(sent.object).await?;
-        written.warn_first(sent.warnings);
+        let written = self.make(self.read(media_type, bytes)?).await?;
         Ok(written.response(StatusCode::CREATED))
     }
 
     /// Creates an object; a name that was to be made up is made up anew while there is an object of that name.
-    async fn make(&self, object: Json) -> Result<Written, Status> {
-        let is_made_up = meta::text(&object, "name").is_empty();
-        for _ in 0..if is_made_up { NAMES } else { 1 } {
-            if let Some(written) = self.commit_new(object.clone(), By::Update).await? {
+    async fn make(&self, sent: Sent) -> Result<Written, Status> {
+        let text = |field: &str| meta::text(&sent.object, field).to_owned();
+        let (name, prefix) = (text("name"), text("generateName"));
+        if !name.is_empty() {
+            let written = self.commit_new(sent, By::Update).await?;
+            return written.ok_or_else(|| Status::already_exists(self.resource, &name));
+        }
+        for _ in 0..NAMES {
+            if let Some(written) = self.commit_new(sent.clone(), By::Update).await? {
                 return Ok(written);
             }
         }
-        let name = meta::text(&object, if is_made_up { "generateName" } else { "name" });
-        Err(Status::already_exists(self.resource, name))
+        Err(Status::already_exists(self.resource, &prefix))
     }
 
     async fn update(&self, name: &str, media_type: &str, bytes: &[u8]) -> Result<Response, Status> {
         let sent = self.read(media_type, bytes)?;
-        if self.resource.made_by_update && self.part == Part::Main && self.find(name).is_none() {
-            let mut object = sent.object.clone();
-            meta::created_by_update(self.resource, &mut object, name)?;
-            if let Some(mut written) = self.commit_new(object, By::Update).await? {
-                written.warn_first(sent.warnings);
+        if self.resource.made_by_update && self.subresource.is_none() && self.find(name).is_none() {
+            let mut sent = sent.clone();
+            meta::created_by_update(self.resource, &mut sent.object, name)?;
+            if let Some(written) = self.commit_new(sent, By::Update).await? {
                 return Ok(written.response(StatusCode::CREATED));
             }
             // Somebody else was quicker: it is there now.
@@ -224,8 +196,7 @@ impl Write<'_> {
             let before = self.get(name)?;
             let old = self.shown(&before);
             let sent = decide(&old)?;
-            if let Some(mut written) = self.commit_over(&before, &old, sent.object, By::Update).await? {
-                written.warn_first(sent.warnings);
+            if let Some(written) = self.commit_over(&before, &old, sent, By::Update).await? {
                 return Ok(written);
             }
             if is_pinned {
@@ -243,7 +214,7 @@ impl Write<'_> {
     }
 
     fn find(&self, name: &str) -> Option<Object> {
-        let namespace = self.objects.namespace.as_deref().unwrap_or_default();
+        let namespace = self.namespace.unwrap_or_default();
         self.desk.registry.cache().get(self.resource.stored(), namespace, name)
     }
 

@@ -3,11 +3,12 @@
 use api::apply::{self, Refusal};
 use api::decode::repeated::Repeated;
 use api::patch::{PatchError, json, merge, strategic};
-use api::strategy::{Cause, Part, Reason};
+use api::strategy::{Cause, Reason};
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::body::Sent;
 use super::commit::{By, tree};
 use super::{TRIES, Write, body, meta};
 use crate::status::Status;
@@ -50,28 +51,25 @@ impl Write<'_> {
         }
         let mut sent = self.read(APPLY, bytes)?;
         meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());
-        let wanted = Value::Object(sent.object);
+        let wanted = Value::Object(std::mem::take(&mut sent.object));
         for _ in 0..TRIES {
             // A part is not there before the object is.
-            let before = if self.part == Part::Main { self.find(name) } else { Some(self.get(name)?) };
+            let before = if self.subresource.is_none() { self.find(name) } else { Some(self.get(name)?) };
             let old = before.as_ref().map(|before| Value::Object(self.shown(before)));
-            let applied = apply::apply(old.as_ref(), &wanted, self.options.force, &self.writer());
-            let object = match applied {
-                Ok(applied) => tree(applied.object),
+            let applied = match apply::apply(old.as_ref(), &wanted, self.options.force, &self.writer()) {
+                Ok(applied) => {
+                    Sent { warnings: sent.warnings.clone(), ..Sent::decided(tree(applied.object)) }
+                }
                 Err(Refusal::Malformed(what)) => return Err(Status::bad_request(what)),
                 Err(Refusal::Conflicts(conflicts)) => return Err(conflicted(&conflicts)),
             };
             let written = match (&before, old) {
-                (Some(before), Some(old)) => self.commit_over(before, &tree(old), object, By::Apply).await?,
-                _ => self.commit_new(object, By::Apply).await?,
+                (Some(before), Some(old)) => self.commit_over(before, &tree(old), applied, By::Apply).await?,
+                _ => self.commit_new(applied, By::Apply).await?,
             };
-            if let Some(mut written) = written {
-                written.warn_first(sent.warnings);
-                return Ok(written.response(if written.is_new {
-                    StatusCode::CREATED
-                } else {
-                    StatusCode::OK
-                }));
+            if let Some(written) = written {
+                let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
+                return Ok(written.response(code));
             }
         }
         Err(Status::changed(self.resource, name))

@@ -80,7 +80,7 @@ impl Write<'_> {
             if !version.is_empty() {
                 meta::metadata(&mut object).insert("resourceVersion".to_owned(), version.into());
             }
-            Ok(Sent { object, warnings: Vec::new() })
+            Ok(Sent::decided(object))
         });
         let object = written.await?.into_object();
         let body = serde_json::to_vec(&scale(&object, replicas)).unwrap_or_default();

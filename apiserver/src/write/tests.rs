@@ -1,11 +1,13 @@
 //! Writes as clients make them, over HTTP's types and the store in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod admitted;
 mod bodies;
 mod parts;
 
 use std::sync::Arc;
 
+use api::strategy::Part;
 use axum::Router;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;

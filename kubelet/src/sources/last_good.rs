@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use api::problem::ObjectName;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -104,9 +105,9 @@ fn decode(bytes: &[u8]) -> Option<(String, Vec<Named>)> {
             let name = entry["manifestName"].as_str()?.to_owned();
             let object = entry["object"].take();
             let object = match object["kind"].as_str()? {
-                "Pod" => Held::Pod(Arc::new(serde_json::from_value(object).ok()?)),
-                "ConfigMap" => Held::ConfigMap(Arc::new(serde_json::from_value(object).ok()?)),
-                "Secret" => Held::Secret(Arc::new(serde_json::from_value(object).ok()?)),
+                "Pod" => Held::Pod(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "ConfigMap" => Held::ConfigMap(Arc::new(Deserialize::deserialize(&object).ok()?)),
+                "Secret" => Held::Secret(Arc::new(Deserialize::deserialize(&object).ok()?)),
                 _ => return None,
             };
             Some(Named { name: Arc::new(ObjectName { name, ..object.object_name() }), object })

@@ -108,11 +108,12 @@ impl Admission for Priorities {
         let is_update = attempt.is_of("pods") && attempt.operation == Operation::Update;
         if is_update && let Some(old) = attempt.old.and_then(spec) {
             // Clients that know nothing of priorities leave them out.
-            if let Some(new) = field(&mut attempt.object, "spec") {
-                for name in ["priority", "preemptionPolicy"] {
-                    if let (None, Some(value)) = (new.get(name), old.get(name)) {
-                        new.insert(name.to_owned(), value.clone());
-                    }
+            for name in ["priority", "preemptionPolicy"] {
+                let is_there = spec(&attempt.object).is_some_and(|new| new.contains_key(name));
+                if let Some(value) = old.get(name).filter(|_| !is_there)
+                    && let Some(new) = field(&mut attempt.object, "spec")
+                {
+                    new.insert(name.to_owned(), value.clone());
                 }
             }
         }

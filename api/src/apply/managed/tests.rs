@@ -26,11 +26,11 @@ fn entries_print_as_they_read() {
     ]);
     let managed = Managed::read(Some(&entries)).unwrap();
     let mut object = json!({});
-    managed.put(&mut object);
+    managed.put(object.as_object_mut().unwrap());
     // The oldest first, appliers before all; of two entries of one manager the later one counts.
     let expected = [0, 5, 3, 4].map(|index| entries[index].clone());
     assert_eq!(object["metadata"]["managedFields"], Value::from(expected.to_vec()));
-    assert_eq!(Managed::read(Managed::take(&mut object).as_ref()), Ok(managed));
+    assert_eq!(Managed::read(Managed::take(object.as_object_mut().unwrap()).as_ref()), Ok(managed));
     assert_eq!(object, json!({"metadata": {}}));
 }
 
@@ -38,7 +38,7 @@ fn entries_print_as_they_read() {
 fn an_entry_without_fields_is_not_written() {
     let managed = Managed::read(Some(&json!([entry(|entry| entry["fieldsV1"] = json!({}))]))).unwrap();
     let mut object = json!({"metadata": {"managedFields": 1}});
-    managed.put(&mut object);
+    managed.put(object.as_object_mut().unwrap());
     assert_eq!(object, json!({"metadata": {}}));
 }
 

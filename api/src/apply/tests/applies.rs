@@ -192,7 +192,7 @@ fn another_value_is_a_conflict() {
     assert_eq!(
         story.object.as_ref().map(|_| story.plain()),
         before.map(|mut object| {
-            super::super::managed::Managed::take(&mut object);
+            super::super::managed::Managed::take(object.as_object_mut().unwrap());
             object
         })
     );

@@ -13,6 +13,7 @@ use super::place::Place;
 use super::rules::{NONE, Rules};
 use super::{Json, Part, template};
 use crate::qos;
+use crate::resources::slim_spec;
 
 pub(super) static RULES: Rules = Rules {
     default: |pod| template::default(pod, "spec"),
@@ -67,8 +68,8 @@ fn begin(pod: &mut Json) {
 }
 
 fn qos_class(pod: &Json) -> &'static str {
-    let pod = template::typed(&Place::root(pod)).unwrap_or_default();
-    qos::class(&pod.spec.unwrap_or_default()).as_str()
+    let spec = at(pod, "spec").and_then(Value::as_object);
+    qos::class(&spec.map(slim_spec).unwrap_or_default()).as_str()
 }
 
 /// Labels that nodes no longer have; a pod that asks for one waits forever.

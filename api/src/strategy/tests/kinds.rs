@@ -139,6 +139,7 @@ proptest! {
             object.insert("apiVersion".to_owned(), api_version.into());
             object.insert("kind".to_owned(), kind.into());
             let mut once = object.clone();
+            schema::fit(&mut once, api_version, kind);
             strategy.default(&mut once);
             let mut twice = once.clone();
             strategy.default(&mut twice);

@@ -16,11 +16,9 @@ use super::aggregate::{is_aggregated, unsettled};
 use super::index::{RBAC, text};
 use super::rule::{self, Rule};
 use super::{Kind, stock};
-use crate::identity::{Identity, MASTERS};
+use crate::identity::Identity;
 use crate::store::{Memory, Scope};
 
-/// Who writes what nobody has asked for.
-const USER: &str = "system:apiserver";
 /// Longest answer that is read to tell what went wrong.
 const MOST_BYTES: usize = 64 * 1024;
 /// Between two tries of what could not be written.
@@ -130,7 +128,7 @@ impl Keeper {
         let failed = |why: String| format!("cannot write {} {name:?}: {why}", kind.qualified());
         let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
         let mut request = request.body(body).map_err(|error| failed(error.to_string()))?;
-        request.extensions_mut().insert(Identity::authenticated(USER, [MASTERS.to_owned()]));
+        request.extensions_mut().insert(Identity::server());
         let response = match self.api.clone().oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},

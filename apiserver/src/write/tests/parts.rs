@@ -102,6 +102,16 @@ async fn a_pod_is_bound_once() {
     let (code, bound) = server.json("POST", "/api/v1/namespaces/default/bindings", named).await;
     assert_eq!(code, 201, "{bound}");
     assert_eq!(server.get(&format!("{PODS}/q")).await.1["spec"]["nodeName"], "n1");
+    // There is nothing under that name but what is made.
+    for (method, path, code) in [
+        ("POST", "bindings/q", 405),
+        ("PUT", "bindings/q", 405),
+        ("DELETE", "bindings", 405),
+        ("POST", "bindings/q/status", 404),
+    ] {
+        let path = format!("/api/v1/namespaces/default/{path}");
+        assert_eq!(server.json(method, &path, json!({})).await.0, code, "{method} {path}");
+    }
 }
 
 #[tokio::test]

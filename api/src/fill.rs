@@ -2,15 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use super::Json;
+/// The fields of an object.
+type Json = Map<String, Value>;
 
 /// The text at a dotted path; empty when there is none.
-pub(super) fn text<'a>(object: &'a Json, path: &str) -> &'a str {
+pub(crate) fn text<'a>(object: &'a Json, path: &str) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// What stands at a dotted path.
-pub(super) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
+pub(crate) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut fields = object;
     for name in parents.split('.').filter(|name| !name.is_empty()) {
@@ -20,7 +21,7 @@ pub(super) fn at<'a>(object: &'a Json, path: &str) -> Option<&'a Value> {
 }
 
 /// What stands at a dotted path, to change it.
-pub(super) fn at_mut<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Value> {
+pub(crate) fn at_mut<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Value> {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut fields = object;
     for name in parents.split('.').filter(|name| !name.is_empty()) {
@@ -30,7 +31,7 @@ pub(super) fn at_mut<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Val
 }
 
 /// The fields at a dotted path, made where there are none. `None` when something else stands in the way.
-pub(super) fn fields_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
+pub(crate) fn fields_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
     let mut fields = object;
     for name in path.split('.').filter(|name| !name.is_empty()) {
         let value = fields.entry(name).or_insert_with(|| Value::Object(Map::new()));
@@ -43,7 +44,7 @@ pub(super) fn fields_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut 
 }
 
 /// Writes `value` to a dotted path where nothing, null or an empty text stands.
-pub(super) fn fill(object: &mut Json, path: &str, value: impl Into<Value>) {
+pub(crate) fn fill(object: &mut Json, path: &str, value: impl Into<Value>) {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let Some(fields) = fields_at(object, parents) else { return };
     let is_silent = match fields.get(last) {
@@ -57,14 +58,14 @@ pub(super) fn fill(object: &mut Json, path: &str, value: impl Into<Value>) {
 }
 
 /// [`fill`] for each of a table.
-pub(super) fn fill_all(object: &mut Json, table: &[(&str, Value)]) {
+pub(crate) fn fill_all(object: &mut Json, table: &[(&str, Value)]) {
     for (path, value) in table {
         fill(object, path, value.clone());
     }
 }
 
 /// Writes `value` to a dotted path, or takes out what stands there.
-pub(super) fn set(object: &mut Json, path: &str, value: Option<Value>) {
+pub(crate) fn set(object: &mut Json, path: &str, value: Option<Value>) {
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     match value {
         Some(value) => {
@@ -82,12 +83,12 @@ pub(super) fn set(object: &mut Json, path: &str, value: Option<Value>) {
 }
 
 /// The fields at a dotted path.
-pub(super) fn object_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
+pub(crate) fn object_at<'a>(object: &'a mut Json, path: &str) -> Option<&'a mut Json> {
     at_mut(object, path).and_then(Value::as_object_mut)
 }
 
 /// Each object of the list at a dotted path.
-pub(super) fn each<'a>(object: &'a mut Json, path: &str) -> impl Iterator<Item = &'a mut Json> {
+pub(crate) fn each<'a>(object: &'a mut Json, path: &str) -> impl Iterator<Item = &'a mut Json> {
     let list = at_mut(object, path).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }

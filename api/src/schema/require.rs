@@ -1,0 +1,51 @@
+//! Writes down what a type cannot do without, as zero where nothing is said: clients read objects by these fields.
+
+use serde_json::{Map, Value};
+
+use super::all::{Struct, all};
+use super::types::Kind;
+
+/// Gives an object of the type of that name, and all within, the required fields that it does not have. What is of
+/// another type than its field stays as it is.
+pub(crate) fn require(name: &str, object: &mut Map<String, Value>) {
+    if let Some(of) = all().get(name) {
+        fields(of, object);
+    }
+}
+
+fn fields(of: &'static Struct, object: &mut Map<String, Value>) {
+    for field in of.fields().iter().filter(|field| field.required) {
+        if object.get(field.name).is_none_or(Value::is_null)
+            && let Some(zero) = zero(&field.kind)
+        {
+            object.insert(field.name.to_owned(), zero);
+        }
+    }
+    // Most values have no parts, and need not be looked up.
+    for (name, value) in object.iter_mut().filter(|(_, value)| value.is_object() || value.is_array()) {
+        if let Some(field) = of.field(name) {
+            walk(&field.kind, value);
+        }
+    }
+}
+
+fn walk(kind: &'static Kind, value: &mut Value) {
+    match (kind, value) {
+        (Kind::Object(name), Value::Object(object)) => require(name, object),
+        (Kind::List(of), Value::Array(elements)) => elements.iter_mut().for_each(|element| walk(of, element)),
+        (Kind::Map(of), Value::Object(entries)) => entries.values_mut().for_each(|entry| walk(of, entry)),
+        _ => {}
+    }
+}
+
+/// What says nothing; `None` where anything says something.
+fn zero(kind: &Kind) -> Option<Value> {
+    match kind {
+        Kind::String | Kind::Bytes => Some("".into()),
+        Kind::Bool => Some(false.into()),
+        Kind::Int32 | Kind::Int64 | Kind::IntOrString => Some(0.into()),
+        Kind::List(_) => Some(Value::Array(Vec::new())),
+        Kind::Object(_) | Kind::Map(_) => Some(Value::Object(Map::new())),
+        Kind::Double | Kind::Quantity | Kind::Time | Kind::MicroTime | Kind::Any | Kind::OneOf(_) => None,
+    }
+}
