@@ -9,6 +9,7 @@ pub mod cli;
 pub mod controllers;
 pub mod data_dir;
 pub mod kubeconfig;
+pub mod kubernetes;
 pub mod metrics;
 pub mod namespaces;
 pub mod options;

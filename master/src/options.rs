@@ -9,6 +9,8 @@ use apiserver::storage::etcd::Endpoint;
 pub const DATA_DIR: &str = "/var/lib/master";
 /// The port of the API when nobody says otherwise.
 pub const SECURE_PORT: u16 = 6443;
+/// The address of the `kubernetes` service when nobody says otherwise: the first of 10.96.0.0/12.
+pub const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1));
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +93,7 @@ impl Default for Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SECURE_PORT),
             advertise_address: None,
             tls_san: Vec::new(),
-            service_addresses: vec![IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1))],
+            service_addresses: vec![SERVICE_ADDRESS],
             cluster_domain: "cluster.local".to_owned(),
             storage: Storage::default(),
             etcd: Etcd::default(),

@@ -21,8 +21,9 @@ use crate::backup::Door;
 use crate::controllers::{self, Client, Facts, Remote};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
+use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
-use crate::options::{Controllers, Options};
+use crate::options::{Controllers, Options, SERVICE_ADDRESS, Storage};
 use crate::pki::{Names, Pki, Serving};
 use crate::server::{self, Checks};
 use crate::{api, backup, metrics, store};
@@ -80,6 +81,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());
+    let place = kubernetes::Place {
+        service: options.service_addresses.first().copied().unwrap_or(SERVICE_ADDRESS),
+        advertised,
+    };
+    let masters = match options.storage {
+        Storage::Embedded => Masters::Alone(advertised.ip()),
+        Storage::Etcd => Masters::sharing(advertised.ip(), store.clone()),
+    };
+    let objects = Arc::downgrade(&served.objects);
+    let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
     tokio::spawn(controllers::run(client, options.controllers, Facts { root_ca: pki.root_pem() }));
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
     let _door = open_door(&options.data_dir, store, stopped.clone());
@@ -88,6 +99,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
     tls::serve(listener, router, config, stopped).await;
+    // The other masters go on with a lease less; one that cannot be given back runs out.
+    let _ = tokio::time::timeout(kubernetes::FAREWELL, kept).await;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ mod accounts;
 mod agenda;
 mod client;
 mod discovery;
+mod endpoints;
 mod events;
 mod finished_jobs;
 mod finished_pods;
@@ -26,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use self::client::{Client, Error, Kind, Remote};
+pub use self::client::{Client, Delete, Error, Json, Kind, Remote};
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
 use crate::options::Controllers;
@@ -56,6 +57,9 @@ pub const NAMES: &[&str] = &[
     quotas::NAME,
     finished_pods::NAME,
     finished_jobs::NAME,
+    endpoints::legacy::NAME,
+    endpoints::slices::NAME,
+    endpoints::mirror::NAME,
 ];
 
 /// What controllers know beyond what the server tells.
@@ -97,7 +101,7 @@ pub async fn run(client: Client, which: Controllers, facts: Facts) {
 
 fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) -> Vec<Arc<dyn Controller>> {
     let (of, world) = (|account: &str| client.for_account(account), || world.clone());
-    let all: [Arc<dyn Controller>; 8] = [
+    let all: [Arc<dyn Controller>; 11] = [
         Arc::new(namespace::Namespaces::new(of("namespace-controller"), world())),
         Arc::new(garbage::Collector::new(of("generic-garbage-collector"), world())),
         Arc::new(accounts::Accounts::new(of("service-account-controller"), world())),
@@ -112,6 +116,9 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
         Arc::new(quotas::Usage::new(of("resourcequota-controller"), world())),
         Arc::new(finished_pods::Collector::new(of("pod-garbage-collector"), world())),
         Arc::new(finished_jobs::Expiry::new(of("ttl-after-finished-controller"))),
+        Arc::new(endpoints::legacy::Addresses::new(of("endpoint-controller"), world())),
+        Arc::new(endpoints::slices::Slices::new(of("endpointslice-controller"), world())),
+        Arc::new(endpoints::mirror::Mirror::new(of("endpointslicemirroring-controller"))),
     ];
     all.into_iter().filter(|controller| which.has(controller.name())).collect()
 }

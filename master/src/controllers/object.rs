@@ -44,7 +44,12 @@ pub struct Object {
 
 /// Fields that are kept, by resource; nothing but metadata of any other.
 const KEPT: &[(&str, &[&str])] = &[
-    ("pods", &["status.phase"]),
+    ("pods", &["status.phase", "metadata.labels"]),
+    ("services", &["spec.selector"]),
+    ("endpoints", &["metadata.labels"]),
+    ("endpointslices.discovery.k8s.io", &["metadata.labels"]),
+    // The labels of a node tell its zone.
+    ("nodes", &["metadata.labels"]),
     ("events", &["eventTime", "lastTimestamp", "series.lastObservedTime"]),
     ("resourcequotas", &["spec.hard", "status.hard", "status.used"]),
     ("jobs.batch", &["spec.ttlSecondsAfterFinished", "status.conditions"]),
@@ -74,6 +79,12 @@ impl Object {
     /// A kept field by its path (`/status/phase`).
     pub fn kept(&self, pointer: &str) -> Option<&Value> {
         at(&self.kept, pointer)
+    }
+
+    /// A label, where labels are kept of its kind; empty when it has none.
+    pub fn label(&self, name: &str) -> &str {
+        let labels = self.kept("/metadata/labels");
+        labels.and_then(|labels| labels.get(name)).and_then(Value::as_str).unwrap_or_default()
     }
 
     /// True when it has that finalizer.
@@ -145,7 +156,7 @@ mod tests {
     fn metadata_and_a_few_fields_are_kept() {
         let pod = json!({
             "metadata": {
-                "name": "a", "namespace": "n", "uid": "1", "finalizers": ["x"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "name": "a", "namespace": "n", "uid": "1", "finalizers": ["x"], "labels": {"example.com/app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "blockOwnerDeletion": true}],
             },
             "spec": {"containers": []},
@@ -154,7 +165,12 @@ mod tests {
         let pod = Object::of("pods", pod.as_object().unwrap());
         assert!(pod.is_ending && pod.awaits("x") && pod.owners[0].blocks);
         assert_eq!(pod.owners[0].group(), "apps");
-        assert_eq!(Value::from(pod.kept.clone()), json!({"status": {"phase": "Failed"}}));
+        let labels = json!({"example.com/app": "web"});
+        assert_eq!(
+            Value::from(pod.kept.clone()),
+            json!({"status": {"phase": "Failed"}, "metadata": {"labels": labels}})
+        );
+        assert_eq!((pod.label("example.com/app"), pod.label("tier")), ("web", ""));
         assert_eq!(pod.kept("/status/phase").unwrap(), "Failed");
     }
 

@@ -8,7 +8,7 @@ use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
 use serde_json::{Value, json};
 
-use super::client::{Delete, Json, Propagation};
+use super::client::Propagation;
 use super::object::{at, text};
 use super::*;
 
@@ -176,4 +176,61 @@ async fn a_namespace_goes_with_everything_in_it() {
     let free = json!({"metadata": {"finalizers": null}});
     client.patch(&Kind::CONFIG_MAP, "shop", "held", free).await.unwrap();
     until(&client, &Kind::NAMESPACE, |found| !found.contains_key("/shop")).await;
+}
+
+/// A pod behind the service `web` that is ready at that address.
+async fn ready_pod(client: &Client, number: usize) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("p{number}"), "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let mut pod = client.create(&Kind::POD, "shop", pod).await.unwrap();
+    let ip = format!("10.1.{}.{}", number / 250, number % 250 + 1);
+    let condition = json!({"type": "Ready", "status": "True"});
+    let status = json!({"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "conditions": [condition]});
+    pod.insert("status".to_owned(), status);
+    client.update(&Kind::POD, "status", pod).await.unwrap();
+}
+
+#[tokio::test]
+async fn slices_of_many_pods_are_few_and_whole_whoever_meddles() {
+    let names = [endpoints::slices::NAME, endpoints::legacy::NAME].map(str::to_owned);
+    let client = running(Controllers::Only(names.to_vec())).await;
+    namespace(&client, "shop").await;
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    client.create(&Kind::SERVICE, "shop", service).await.unwrap();
+    let count = |slice: &Json| at(slice, "/endpoints").and_then(Value::as_array).map_or(0, Vec::len);
+    let told = |found: &BTreeMap<String, Json>, slices: usize, endpoints: usize| {
+        found.len() == slices && found.values().map(count).sum::<usize>() == endpoints
+    };
+    until(&client, &Kind::ENDPOINT_SLICE, |found| told(found, 1, 0)).await;
+    for number in 0..250 {
+        ready_pod(&client, number).await;
+        // Somebody else writes what the controller is about to write.
+        if number % 50 == 7 {
+            let meddle = async |slice: Json| {
+                let name = text(at(&slice, "/metadata/name"));
+                let edit = json!({"endpoints": [], "metadata": {"labels": {"mine": number.to_string()}}});
+                client.patch(&Kind::ENDPOINT_SLICE, "shop", &name, edit).await.map(drop)
+            };
+            let mut slices = Vec::new();
+            client.list(&Kind::ENDPOINT_SLICE, "shop", |slice| slices.push(slice)).await.unwrap();
+            for slice in slices {
+                let _ = meddle(slice).await;
+            }
+        }
+    }
+    until(&client, &Kind::ENDPOINT_SLICE, |found| {
+        let is_clean = |slice: &Json| at(slice, "/metadata/labels/mine").is_none() && count(slice) <= 100;
+        told(found, found.len(), 250) && found.len() <= 4 && found.values().all(is_clean)
+    })
+    .await;
+    until(&client, &Kind::ENDPOINTS, |found| {
+        let addresses = found.get("shop/web").and_then(|web| at(web, "/subsets/0/addresses"));
+        addresses.and_then(Value::as_array).map_or(0, Vec::len) == 250
+    })
+    .await;
+    client.delete(&Kind::SERVICE, "shop", "web", &Delete::default()).await.unwrap();
+    until(&client, &Kind::ENDPOINTS, |found| found.is_empty()).await;
 }

@@ -168,6 +168,35 @@ async fn fields_nobody_knows_are_told_as_the_client_wants_it() {
 }
 
 #[tokio::test]
+async fn fields_that_stand_twice_are_refused_where_unknown_ones_are_kept() {
+    let cluster = Cluster::running().await;
+    let spec = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"known": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    define(&cluster, &with_schema("e2e.example.com", schema)).await;
+    let yaml = |field: &str| {
+        format!(
+            "apiVersion: e2e.example.com/v1\nkind: Foo\nmetadata:\n  name: twice\nspec:\n  free: 1\n  {field}: one\n  {field}: two\n"
+        )
+    };
+    let strict = "fieldManager=e2e&fieldValidation=Strict";
+    for field in ["known", "unknown"] {
+        let said = format!("line 8: key \"{field}\" already set in map");
+        let kind = [("content-type", "application/apply-patch+yaml")];
+        let applied = cluster.send("PATCH", &format!("{FOOS}/twice?{strict}"), &kind, yaml(field)).await;
+        applied.refuses(400, &said);
+        let kind = [("content-type", "application/yaml")];
+        cluster.send("POST", &format!("{FOOS}?{strict}"), &kind, yaml(field)).await.refuses(400, &said);
+        let json = format!(
+            r#"{{"apiVersion": "e2e.example.com/v1", "kind": "Foo", "metadata": {{"name": "twice"}}, "spec": {{"{field}": "1", "{field}": "2"}}}}"#
+        );
+        let kind = [("content-type", "application/json")];
+        let posted = cluster.send("POST", &format!("{FOOS}?{strict}"), &kind, json).await;
+        posted.refuses(400, &format!("duplicate field \"spec.{field}\""));
+    }
+    cluster.gone(&format!("{FOOS}/twice")).await;
+}
+
+#[tokio::test]
 async fn metadata_nobody_knows_is_told_at_the_root_and_inside() {
     let cluster = Cluster::running().await;
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {

@@ -29,6 +29,9 @@ async fn core() {
             .in_namespaces(),
         Kind::new("", "events", "Event", json!({"involvedObject": {"kind": "Pod", "namespace": "life", "name": "p"}, "reason": "Test", "message": "m", "type": "Normal"}))
             .in_namespaces(),
+        Kind::new("events.k8s.io", "events", "Event", json!({"regarding": {"kind": "Pod", "namespace": "life", "name": "p"}, "reason": "Test", "note": "n", "type": "Normal",
+            "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Do", "reportingController": "example.com/test", "reportingInstance": "test-1"}))
+            .in_namespaces(),
         Kind::new("", "services", "Service", json!({"spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80}], "selector": {"app": "life"}}}))
             .in_namespaces().status(json!({"loadBalancer": {"ingress": [{"ip": "203.0.113.1", "ipMode": "VIP"}]}})),
         Kind::new("", "limitranges", "LimitRange", json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}, "default": {"cpu": "1"}}]}}))

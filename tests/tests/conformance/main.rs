@@ -15,4 +15,5 @@ mod namespaces;
 mod objects;
 mod page;
 mod quotas;
+mod services;
 mod watching;

@@ -134,3 +134,31 @@ async fn fields_nobody_knows_are_refused_in_kinds_that_are_built_in() {
         assert!(refused.says(&format!("unknown field \"{field}\"")), "{}", refused.text);
     }
 }
+
+#[tokio::test]
+async fn fields_that_stand_twice_are_refused_in_kinds_that_are_built_in() {
+    let cluster = Cluster::running().await;
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    let json = r#"{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {
+        "unknown": 1, "paused": true, "paused": false, "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+            {"name": "c", "image": "i", "unknownNested": 1, "imagePullPolicy": "Always", "imagePullPolicy": "Never"}]}}}}"#;
+    let kind = [("content-type", "application/json")];
+    let refused = cluster.send("POST", &format!("{all}?fieldValidation=Strict"), &kind, json).await;
+    refused.refuses(400, "strict decoding error");
+    for told in [
+        "unknown field \"spec.unknown\"",
+        "duplicate field \"spec.paused\"",
+        "unknown field \"spec.template.spec.containers[0].unknownNested\"",
+        "duplicate field \"spec.template.spec.containers[0].imagePullPolicy\"",
+    ] {
+        assert!(refused.says(told), "{told}: {}", refused.text);
+    }
+    let warned = cluster.send("POST", &format!("{all}?fieldValidation=Warn"), &kind, json).await;
+    assert_eq!(warned.headers.get_all("warning").iter().count(), 4, "{:?}", warned.headers);
+    assert_eq!(warned.is(201)["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"], "Never");
+    let yaml = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: d\nspec:\n  paused: true\n  paused: false\n";
+    let kind = [("content-type", "application/apply-patch+yaml")];
+    let path = format!("{all}/d?fieldManager=e2e&fieldValidation=Strict");
+    cluster.send("PATCH", &path, &kind, yaml).await.refuses(400, "line 7: key \"paused\" already set in map");
+}

@@ -96,6 +96,8 @@ const MASTER_ROOMS: &[Room] = &[
         never: ENGINE,
     },
     Room { name: "namespaces", may: &[], never: ENGINE },
+    // It writes as any client does.
+    Room { name: "kubernetes", may: &["controllers"], never: ENGINE },
     Room { name: "api", may: &["server", "admission", "namespaces"], never: ENGINE },
     Room {
         name: "wiring",
@@ -105,6 +107,7 @@ const MASTER_ROOMS: &[Room] = &[
             "controllers",
             "data_dir",
             "kubeconfig",
+            "kubernetes",
             "metrics",
             "options",
             "pki",

@@ -1,5 +1,7 @@
 //! Which addresses and ports a service needs: decided here, given out by whoever keeps count.
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use crate::strategy::Json;
@@ -18,6 +20,21 @@ pub trait Allocator {
     /// # Errors
     /// Why there is none, as a client reads it.
     fn port(&mut self, protocol: &str, wanted: Option<u16>) -> Result<u16, String>;
+}
+
+/// Why an address leads nowhere from another machine, so that nothing can stand behind a service there.
+pub fn leads_nowhere(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        _ if ip.is_unspecified() => Some("may not be unspecified (0.0.0.0 or ::)"),
+        _ if ip.is_loopback() => Some("may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        IpAddr::V4(ip) if ip.is_link_local() => {
+            Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        }
+        _ if ip.is_multicast() => {
+            Some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+        }
+        _ => None,
+    }
 }
 
 /// The families of addresses that a cluster has, the first one first: `IPv4`, `IPv6`.

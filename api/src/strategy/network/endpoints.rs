@@ -1,6 +1,7 @@
 //! What stands behind a service: Endpoints, and the EndpointSlices that hold parts of them.
 
 use super::PROTOCOLS;
+use super::addresses::leads_nowhere;
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
 use crate::strategy::fill::{each, fill};
@@ -98,14 +99,12 @@ fn check_slice(slice: &Place<'_, '_>, causes: &mut Causes) {
 
 /// Addresses that lead nowhere from another machine.
 fn special(place: &Place<'_, '_>, causes: &mut Causes) {
-    let Ok(ip) = place.text().parse::<std::net::IpAddr>() else { return causes.ip(place) };
-    if ip.is_unspecified() {
-        causes.invalid(place, "may not be unspecified (0.0.0.0 or ::)");
-    } else if ip.is_loopback() {
-        causes.invalid(place, "may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    } else if matches!(ip, std::net::IpAddr::V4(ip) if ip.is_link_local()) {
-        causes.invalid(place, "may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    } else if ip.is_multicast() {
-        causes.invalid(place, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
+    match place.text().parse() {
+        Err(_) => causes.ip(place),
+        Ok(ip) => {
+            if let Some(why) = leads_nowhere(ip) {
+                causes.invalid(place, why);
+            }
+        }
     }
 }

@@ -28,20 +28,26 @@ impl Kind {
     pub const EVENT: Self = Self::core("Event", "events", true);
     /// Pods.
     pub const POD: Self = Self::core("Pod", "pods", true);
+    /// Nodes.
+    pub const NODE: Self = Self::core("Node", "nodes", false);
+    /// Services.
+    pub const SERVICE: Self = Self::core("Service", "services", true);
+    /// What stands behind a service, in one object.
+    pub const ENDPOINTS: Self = Self::core("Endpoints", "endpoints", true);
     /// Quotas.
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
     /// Jobs.
-    pub const JOB: Self = Self {
-        group: Cow::Borrowed("batch"),
-        version: Cow::Borrowed("v1"),
-        kind: Cow::Borrowed("Job"),
-        plural: Cow::Borrowed("jobs"),
-        namespaced: true,
-    };
+    pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
+    /// A part of what stands behind a service.
+    pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
 
     const fn core(kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self::of("", kind, plural, namespaced)
+    }
+
+    const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self {
-            group: Cow::Borrowed(""),
+            group: Cow::Borrowed(group),
             version: Cow::Borrowed("v1"),
             kind: Cow::Borrowed(kind),
             plural: Cow::Borrowed(plural),

@@ -109,6 +109,12 @@ impl Client {
         )
     }
 
+    /// The same for a master itself, which may do everything.
+    pub fn for_master(&self) -> Self {
+        let everything = ["system:masters".to_owned()];
+        self.of_identity(Identity::authenticated("system:apiserver", everything), "master")
+    }
+
     /// The same for a user in no group.
     pub fn for_user(&self, user: &str, agent: &str) -> Self {
         self.of_identity(Identity::authenticated(user, []), agent)
@@ -144,12 +150,34 @@ impl Client {
         &self,
         kind: &Kind,
         namespace: &str,
-        mut each: impl FnMut(Json) + Send,
+        each: impl FnMut(Json) + Send,
     ) -> Result<String, Error> {
+        self.pages(format!("{}?limit={PAGE}", kind.path(namespace, "")), each).await
+    }
+
+    /// What in a namespace has all of these labels.
+    ///
+    /// # Errors
+    /// When a page cannot be had.
+    pub async fn labelled(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        labels: &[(&str, &str)],
+    ) -> Result<Vec<Json>, Error> {
+        let labels: Vec<String> =
+            labels.iter().map(|(name, value)| escaped(&format!("{name}={value}"))).collect();
         let path = kind.path(namespace, "");
+        let mut found = Vec::new();
+        let first = format!("{path}?limit={PAGE}&labelSelector={}", labels.join(","));
+        self.pages(first, |object| found.push(object)).await?;
+        Ok(found)
+    }
+
+    async fn pages(&self, first: String, mut each: impl FnMut(Json) + Send) -> Result<String, Error> {
         let mut token = String::new();
         loop {
-            let page = format!("{path}?limit={PAGE}{token}");
+            let page = format!("{first}{token}");
             let mut list = self.ask(Method::GET, &page, None).await?;
             if let Some(Value::Array(items)) = list.remove("items") {
                 for item in items {

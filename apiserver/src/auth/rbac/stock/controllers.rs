@@ -99,6 +99,16 @@ pub(super) const ROLES: &[Role] = &[
         ],
     ),
     role(
+        "system:controller:endpointslicemirroring-controller",
+        &[
+            on(READ, "core", "endpoints services"),
+            on("update", "core", "services/finalizers"),
+            on("update", "core", "endpoints/finalizers"),
+            on("create delete get list update watch", "discovery.k8s.io", "endpointslices"),
+            EVENTS,
+        ],
+    ),
+    role(
         "system:controller:generic-garbage-collector",
         &[on("delete get list patch update watch", "*", "*"), EVENTS],
     ),

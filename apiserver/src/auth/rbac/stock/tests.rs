@@ -107,6 +107,8 @@ fn everybody_may_what_the_stock_server_lets_them() {
         (controller("replicaset-controller"), "create", "pods shop", true),
         (controller("replicaset-controller"), "get", "secrets shop", false),
         (controller("namespace-controller"), "deletecollection", "anything.at.all shop", true),
+        (controller("endpointslicemirroring-controller"), "get", "endpoints shop", true),
+        (controller("endpointslicemirroring-controller"), "update", "endpoints shop", false),
         (controller("token-cleaner"), "delete", "secrets kube-system", true),
         (controller("token-cleaner"), "delete", "secrets shop", false),
         (known("system:kube-scheduler"), "create", "pods/binding shop", true),

@@ -1,0 +1,63 @@
+//! Endpoints that are made, left alone and mended.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use super::*;
+
+fn service(spec: &Value) -> Json {
+    let service = json!({
+        "metadata": {"name": "web", "namespace": "shop", "labels": {"tier": "one"}},
+        "spec": {"selector": {"app": "web"}, "clusterIP": spec["clusterIP"], "ports": [{"port": 80, "protocol": "TCP"}]},
+    });
+    service.as_object().unwrap().clone()
+}
+
+fn pods(count: usize) -> Vec<Json> {
+    let pod = |number: usize| {
+        let ip = format!("10.1.{}.{}", number / 250, number % 250 + 1);
+        let status = json!({"podIPs": [{"ip": ip}], "conditions": [{"type": "Ready", "status": "True"}]});
+        json!({"metadata": {"name": number.to_string()}, "status": status}).as_object().unwrap().clone()
+    };
+    (0..count).map(pod).collect()
+}
+
+fn planned(found: Option<Json>, spec: &Value, count: usize) -> Plan {
+    let object = service(spec);
+    plan(found, &Service::of(&object).unwrap(), &object, &pods(count))
+}
+
+fn made(spec: &Value, count: usize) -> Json {
+    match planned(None, spec, count) {
+        Plan::Create(made) => made.as_object().unwrap().clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_as_it_is_to_be_is_left_alone() {
+    let (plain, headless) = (json!({"clusterIP": "10.96.0.9"}), json!({"clusterIP": "None"}));
+    for spec in [&plain, &headless] {
+        for count in [0, 1, 3, 1001] {
+            assert_eq!(planned(Some(made(spec, count)), spec, count), Plan::Nothing, "{spec} {count}");
+        }
+    }
+    assert_eq!(made(&plain, 1)["metadata"]["labels"], json!({"tier": "one", MANAGED_BY: MANAGER}));
+    assert_eq!(made(&headless, 1)["metadata"]["labels"][HEADLESS], "");
+    assert_eq!(made(&plain, 1001)["metadata"]["annotations"], json!({OVER_CAPACITY: TRUNCATED}));
+    assert!(!made(&plain, 0).contains_key("subsets"));
+}
+
+#[test]
+fn what_differs_is_mended_and_what_others_noted_stays() {
+    let spec = json!({"clusterIP": "10.96.0.9"});
+    for (before, now) in [(0, 2), (2, 0), (2, 3), (1001, 2), (2, 1001)] {
+        let mut found = made(&spec, before);
+        found["metadata"]["resourceVersion"] = "7".into();
+        found["metadata"]["annotations"]["noted"] = "by somebody".into();
+        let Plan::Update(object) = planned(Some(found), &spec, now) else { panic!("{before} {now}") };
+        let mut wanted = made(&spec, now);
+        assert_eq!(object.get("subsets"), wanted.get("subsets"));
+        wanted["metadata"]["annotations"]["noted"] = "by somebody".into();
+        assert_eq!(object["metadata"]["annotations"], wanted["metadata"]["annotations"]);
+        assert_eq!(object["metadata"]["resourceVersion"], "7", "whoever came before is not overwritten");
+    }
+}

@@ -1,0 +1,132 @@
+//! The service `kubernetes` in the namespace `default`, by which pods find the API: there from the start, and again when it goes.
+//!
+//! A master writes it with the addresses of all masters that share its store, and looks again when one of the three objects
+//! changes and when the leases of the masters are due.
+
+mod masters;
+mod plan;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Weak;
+use std::time::Duration;
+
+use api::strategy::addresses::leads_nowhere;
+use apiserver::registry::Registry;
+use apiserver::store::{Scope, Watcher};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+pub use self::masters::Masters;
+use self::plan::{Front, NAME, NAMESPACE, Step};
+use crate::controllers::{Client, Delete, Error, Json, Kind};
+
+/// What is followed, by the names in the store.
+const FOLLOWED: [&str; 3] = ["services", "endpoints", "endpointslices.discovery.k8s.io"];
+/// The pause before what has changed is looked at: two masters that disagree, by a mistake in their flags, do not keep the
+/// store busy.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a master that stops may take to tell the others.
+pub const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Where the API is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The address of the service: the first of the cluster's services.
+    pub service: IpAddr,
+    /// Where this master is reached by everybody.
+    pub advertised: SocketAddr,
+}
+
+/// Keeps the service until there is no registry any more, or this master is told to stop.
+pub async fn keep(
+    registry: Weak<Registry>,
+    client: Client,
+    place: Place,
+    mut masters: Masters,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let client = client.for_master();
+    if let Some(why) = leads_nowhere(place.advertised.ip()) {
+        let address = place.advertised.ip();
+        tracing::warn!(%address, why, "pods cannot reach the API by the service kubernetes; see --advertise-address");
+    }
+    loop {
+        // From before the look, so that nothing goes unseen after it.
+        let Some(watchers) = watchers(&registry) else { return };
+        let settled = settle(&client, place, &mut masters).await;
+        if let Err(error) = &settled {
+            tracing::warn!(%error, "the service kubernetes cannot be written; trying again");
+        }
+        let due = if settled.is_ok() { masters.due(Instant::now()) } else { Instant::now() };
+        tokio::select! {
+            () = changed(watchers, due) => {}
+            () = told(&mut stopped) => return masters.leave().await,
+        }
+        tokio::select! {
+            () = sleep(PAUSE) => {}
+            () = told(&mut stopped) => return masters.leave().await,
+        }
+    }
+}
+
+/// Waits until this master is to stop.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    // That nobody can tell any more is the same.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+fn watchers(registry: &Weak<Registry>) -> Option<Vec<Watcher>> {
+    let registry = registry.upgrade()?;
+    let cache = registry.cache();
+    let scope = || Scope::Namespace(NAMESPACE.to_owned());
+    let watch = |resource: &&str| cache.watch(resource, scope(), cache.revision()).ok();
+    Some(FOLLOWED.iter().filter_map(watch).collect())
+}
+
+/// Waits until one of the objects changes, or something is due.
+async fn changed(watchers: Vec<Watcher>, due: Instant) {
+    let waits = watchers.into_iter().map(|mut watcher| {
+        Box::pin(async move {
+            // What is forgotten may have changed.
+            while let Ok(changes) = watcher.next().await {
+                if changes.iter().any(|change| change.object.name() == NAME) {
+                    return;
+                }
+            }
+        })
+    });
+    let _ = timeout_at(due, futures_util::future::select_all(waits)).await;
+}
+
+/// Looks, and does what is to be done.
+async fn settle(client: &Client, place: Place, masters: &mut Masters) -> anyhow::Result<()> {
+    let addresses = masters.addresses(Instant::now()).await?;
+    let front = Front { service: place.service, port: place.advertised.port(), masters: addresses };
+    carry_out(client, &Kind::SERVICE, |found| plan::service(found, &front)).await?;
+    carry_out(client, &Kind::ENDPOINTS, |found| plan::endpoints(found, &front)).await?;
+    carry_out(client, &Kind::ENDPOINT_SLICE, |found| plan::slice(found, &front)).await?;
+    Ok(())
+}
+
+async fn carry_out(client: &Client, kind: &Kind, plan: impl Fn(Option<&Json>) -> Step) -> Result<(), Error> {
+    let found = match client.get(kind, NAMESPACE, NAME).await {
+        Ok(found) => Some(found),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error),
+    };
+    let done = match plan(found.as_ref()) {
+        Step::Nothing => Ok(()),
+        Step::Create(object) => client.create(kind, NAMESPACE, object).await.map(drop),
+        Step::Update(object) => client.update(kind, "", object).await.map(drop),
+        // Its deletion is a change, after which it is made anew.
+        Step::Delete => client.delete(kind, NAMESPACE, NAME, &Delete::default()).await,
+    };
+    match done {
+        // Another master came before: that is a change, and it is looked at again.
+        Err(error) if error.exists() || error.is_conflict() || error.is_not_found() => Ok(()),
+        done => done,
+    }
+}
+
+#[cfg(test)]
+mod tests;

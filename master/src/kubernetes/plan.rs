@@ -1,0 +1,223 @@
+//! What the service of the API, its Endpoints and its EndpointSlice are to be. Pure.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use api::strategy::addresses::leads_nowhere;
+use serde_json::{Value, json};
+
+use crate::controllers::Json;
+
+/// The name of all three.
+pub const NAME: &str = "kubernetes";
+/// Where they are.
+pub const NAMESPACE: &str = "default";
+/// The port of the service, and what it is called.
+const PORT: u16 = 443;
+const PORT_NAME: &str = "https";
+
+/// What is known of the API's servers.
+#[derive(Clone, Debug)]
+pub struct Front {
+    /// The address of the service.
+    pub service: IpAddr,
+    /// The port that servers listen on.
+    pub port: u16,
+    /// The servers' addresses.
+    pub masters: BTreeSet<IpAddr>,
+}
+
+/// What is to be done about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// It is as it is to be.
+    Nothing,
+    /// It is missing.
+    Create(Value),
+    /// It is to be this.
+    Update(Json),
+    /// It has to go before it can be made as it is to be.
+    Delete,
+}
+
+impl Front {
+    /// Addresses of the family of the service that lead somewhere, as they are written.
+    fn addresses(&self) -> Vec<String> {
+        let of_family = self.masters.iter().filter(|ip| ip.is_ipv4() == self.service.is_ipv4());
+        of_family.filter(|ip| leads_nowhere(**ip).is_none()).map(IpAddr::to_string).collect()
+    }
+
+    fn family(&self) -> &'static str {
+        if self.service.is_ipv4() { "IPv4" } else { "IPv6" }
+    }
+
+    fn port(&self) -> Value {
+        json!({"name": PORT_NAME, "port": self.port, "protocol": "TCP"})
+    }
+}
+
+/// The service. Its address is given once; whoever wants another deletes it.
+pub fn service(found: Option<&Json>, front: &Front) -> Step {
+    let ports = json!([{"name": PORT_NAME, "port": PORT, "protocol": "TCP", "targetPort": front.port}]);
+    let Some(found) = found else {
+        let address = front.service.to_string();
+        return Step::Create(json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": {"component": "apiserver", "provider": NAME}},
+            "spec": {
+                "type": "ClusterIP",
+                "clusterIP": address,
+                "clusterIPs": [address],
+                "ipFamilies": [front.family()],
+                "ipFamilyPolicy": "SingleStack",
+                "sessionAffinity": "None",
+                "ports": ports,
+            },
+        }));
+    };
+    changed(found, |wanted| {
+        if let Some(Value::Object(spec)) = wanted.get_mut("spec") {
+            spec.insert("ports".to_owned(), ports);
+        }
+    })
+}
+
+/// Its Endpoints, which nobody mirrors: the slice is written beside them.
+pub fn endpoints(found: Option<&Json>, front: &Front) -> Step {
+    let addresses: Vec<Value> = front.addresses().iter().map(|ip| json!({"ip": ip})).collect();
+    let labels = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
+    // A subset without addresses would be refused.
+    let subsets = (!addresses.is_empty()).then(|| json!([{"addresses": addresses, "ports": [front.port()]}]));
+    let Some(found) = found else {
+        let metadata = json!({"name": NAME, "namespace": NAMESPACE, "labels": labels});
+        let mut endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata});
+        if let Some(subsets) = subsets {
+            endpoints["subsets"] = subsets;
+        }
+        return Step::Create(endpoints);
+    };
+    changed(found, |wanted| {
+        label(wanted, labels);
+        match subsets {
+            Some(subsets) => wanted.insert("subsets".to_owned(), subsets),
+            None => wanted.remove("subsets"),
+        };
+    })
+}
+
+/// Its EndpointSlice.
+pub fn slice(found: Option<&Json>, front: &Front) -> Step {
+    let addresses = front.addresses();
+    let ready = |ip: &String| json!({"addresses": [ip], "conditions": {"ready": true}});
+    let endpoints: Vec<Value> = addresses.iter().map(ready).collect();
+    let labels = json!({"kubernetes.io/service-name": NAME});
+    let Some(found) = found else {
+        return Step::Create(json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": labels},
+            "addressType": front.family(),
+            "endpoints": endpoints,
+            "ports": [front.port()],
+        }));
+    };
+    // The type of its addresses is given once.
+    if found.get("addressType").and_then(Value::as_str) != Some(front.family()) {
+        return Step::Delete;
+    }
+    changed(found, |wanted| {
+        label(wanted, labels);
+        wanted.insert("endpoints".to_owned(), endpoints.into());
+        wanted.insert("ports".to_owned(), json!([front.port()]));
+    })
+}
+
+fn label(object: &mut Json, labels: Value) {
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        metadata.insert("labels".to_owned(), labels);
+    }
+}
+
+fn changed(found: &Json, change: impl FnOnce(&mut Json)) -> Step {
+    let mut wanted = found.clone();
+    change(&mut wanted);
+    if wanted == *found { Step::Nothing } else { Step::Update(wanted) }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is made, mended and left alone.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn front(service: &str, masters: &[&str]) -> Front {
+        let masters = masters.iter().map(|ip| ip.parse().unwrap()).collect();
+        Front { service: service.parse().unwrap(), port: 6443, masters }
+    }
+
+    /// What is made where nothing is.
+    fn made(plan: impl Fn(Option<&Json>) -> Step) -> Value {
+        match plan(None) {
+            Step::Create(object) => object,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    type Plan = fn(Option<&Json>, &Front) -> Step;
+
+    #[test]
+    fn what_is_made_is_left_alone_and_what_is_edited_is_mended() {
+        let front = front("10.96.0.1", &["192.0.2.8", "192.0.2.7"]);
+        for (plan, field, edit) in [
+            (service as Plan, "/spec/ports/0/targetPort", json!(8443)),
+            (endpoints, "/subsets/0/addresses", json!([{"ip": "192.0.2.9"}])),
+            (endpoints, "/subsets/0/ports/0/port", json!(8443)),
+            (endpoints, "/metadata/labels", json!({"a": "b"})),
+            (slice, "/endpoints/0/addresses", json!(["192.0.2.9"])),
+            (slice, "/ports/0/port", json!(8443)),
+            (slice, "/metadata/labels", json!(null)),
+        ] {
+            let right = made(|found| plan(found, &front));
+            assert_eq!(plan(right.as_object(), &front), Step::Nothing);
+            let mut wrong = right.clone();
+            *wrong.pointer_mut(field).unwrap() = edit;
+            assert_eq!(
+                plan(wrong.as_object(), &front),
+                Step::Update(right.as_object().unwrap().clone()),
+                "{field}"
+            );
+        }
+    }
+
+    #[test]
+    fn addresses_are_in_order_of_the_family_of_the_service_and_lead_somewhere() {
+        for (service, masters, family, told) in [
+            (
+                "10.96.0.1",
+                &["192.0.2.8", "192.0.2.7", "fd00::7"][..],
+                "IPv4",
+                &["192.0.2.7", "192.0.2.8"][..],
+            ),
+            ("fd00::1", &["192.0.2.8", "fd00::7"], "IPv6", &["fd00::7"]),
+            ("10.96.0.1", &["127.0.0.1"], "IPv4", &[]),
+        ] {
+            let front = front(service, masters);
+            let slice = made(|found| slice(found, &front));
+            assert_eq!(slice["addressType"], family);
+            let all: Vec<&Value> =
+                slice["endpoints"].as_array().unwrap().iter().map(|it| &it["addresses"][0]).collect();
+            assert_eq!(all, told);
+            let endpoints = made(|found| endpoints(found, &front));
+            let count = endpoints["subsets"][0]["addresses"].as_array().map_or(0, Vec::len);
+            assert_eq!((count, endpoints["subsets"].is_null()), (told.len(), told.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_slice_of_another_family_goes_and_an_address_of_the_service_stays() {
+        let (old, new) = (front("10.96.0.1", &["192.0.2.7"]), front("fd00::1", &["fd00::7"]));
+        assert_eq!(slice(made(|found| slice(found, &old)).as_object(), &new), Step::Delete);
+        assert_eq!(service(made(|found| service(found, &old)).as_object(), &new), Step::Nothing);
+    }
+}

@@ -1,0 +1,118 @@
+//! The service over an API in this process, as a client of it sees it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use apiserver::storage::{Limits, Memory, Store};
+use apiserver::{Api, Catalog, Version, kinds};
+
+use super::*;
+
+/// How long anything may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A server, and a client of it.
+struct Server {
+    store: Arc<dyn Store>,
+    registry: Arc<Registry>,
+    client: Client,
+    stop: watch::Sender<bool>,
+}
+
+impl Server {
+    async fn over(store: Arc<dyn Store>) -> Self {
+        let registry = Registry::open(store.clone(), Catalog::new(kinds::all())).await.unwrap();
+        let version = Version { major: "1", minor: "36", git_version: "test" };
+        let client = Client::inside(Api::writable(registry.clone(), Vec::new(), version).router());
+        Self { store, registry, client, stop: watch::Sender::new(false) }
+    }
+
+    /// Keeps the service for a master there.
+    fn keep(&self, address: &str, masters: impl FnOnce(IpAddr, Arc<dyn Store>) -> Masters) {
+        let advertised: SocketAddr = address.parse().unwrap();
+        let place = Place { service: "10.96.0.1".parse().unwrap(), advertised };
+        let masters = masters(advertised.ip(), self.store.clone());
+        let registry = Arc::downgrade(&self.registry);
+        tokio::spawn(keep(registry, self.client.clone(), place, masters, self.stop.subscribe()));
+    }
+
+    /// Waits until an object is as it should be.
+    async fn until(&self, kind: &Kind, is: impl Fn(&Json) -> bool) -> Json {
+        let look = async || loop {
+            let mut changes = self
+                .registry
+                .cache()
+                .watch(&kind.qualified(), Scope::All, self.registry.cache().revision())
+                .unwrap();
+            match self.client.get(kind, NAMESPACE, NAME).await {
+                Ok(object) if is(&object) => return object,
+                _ => drop(changes.next().await),
+            }
+        };
+        tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("{kind:?} is never right"))
+    }
+
+    /// Waits until Endpoints and slice tell these addresses.
+    async fn tells(&self, addresses: &[&str]) {
+        let ips = |object: &Json, list: &str, ip: &str| -> Vec<String> {
+            let all = serde_json::Value::from(object.clone());
+            let all = all.pointer(list).and_then(|list| list.as_array().cloned()).unwrap_or_default();
+            all.iter().map(|it| it.pointer(ip).unwrap().as_str().unwrap().to_owned()).collect()
+        };
+        self.until(&Kind::ENDPOINTS, |object| ips(object, "/subsets/0/addresses", "/ip") == addresses).await;
+        self.until(&Kind::ENDPOINT_SLICE, |object| ips(object, "/endpoints", "/addresses/0") == addresses)
+            .await;
+    }
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(Memory::new(Limits::default()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_there_and_comes_back() {
+    let server = Server::over(memory()).await;
+    server.keep("192.0.2.7:6443", |own, _| Masters::Alone(own));
+    server.tells(&["192.0.2.7"]).await;
+    let service = server.until(&Kind::SERVICE, |_| true).await;
+    assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
+    assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
+    for kind in [Kind::SERVICE, Kind::ENDPOINTS, Kind::ENDPOINT_SLICE] {
+        let before = server.until(&kind, |_| true).await["metadata"]["uid"].clone();
+        server.client.delete(&kind, NAMESPACE, NAME, &Delete::default()).await.unwrap();
+        server.until(&kind, |object| object["metadata"]["uid"] != before).await;
+    }
+    let edit = serde_json::json!({"subsets": null});
+    server.client.patch(&Kind::ENDPOINTS, NAMESPACE, NAME, edit).await.unwrap();
+    server.tells(&["192.0.2.7"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_moved_takes_its_old_address_along() {
+    let store = memory();
+    let server = Server::over(store.clone()).await;
+    server.keep("192.0.2.7:6443", |own, _| Masters::Alone(own));
+    server.tells(&["192.0.2.7"]).await;
+    server.stop.send_replace(true);
+    let server = Server::over(store).await;
+    server.keep("192.0.2.8:6443", |own, _| Masters::Alone(own));
+    server.tells(&["192.0.2.8"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_masters_stand_side_by_side_until_one_goes() {
+    let (store, one) = (memory(), "192.0.2.7");
+    let first = Server::over(store.clone()).await;
+    first.keep("192.0.2.7:6443", Masters::sharing);
+    first.tells(&[one]).await;
+    let second = Server::over(store.clone()).await;
+    second.keep("192.0.2.8:6443", Masters::sharing);
+    first.tells(&[one, "192.0.2.8"]).await;
+    second.stop.send_replace(true);
+    first.tells(&[one]).await;
+    // One that is killed leaves its lease behind.
+    let key = "/registry/masterleases/192.0.2.9";
+    store.commit(apiserver::storage::Transaction::create(key, "".into())).await.unwrap();
+    first.tells(&[one, "192.0.2.9"]).await;
+    first.tells(&[one]).await;
+}
