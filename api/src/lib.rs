@@ -5,6 +5,7 @@ pub mod crd;
 pub mod decode;
 pub mod defaults;
 pub mod expand;
+pub mod expressions;
 pub mod fault;
 mod fill;
 pub mod legacy;

@@ -7,6 +7,7 @@ mod check;
 mod custom;
 mod definition;
 mod names;
+mod rules;
 mod schema;
 mod status;
 mod strategy;
@@ -14,6 +15,7 @@ mod strategy;
 mod tests;
 mod valid;
 
+pub(crate) use self::check::is_of_format;
 pub use self::custom::{Custom, fill, unknown_fields};
 pub use self::definition::{Definition, Printed, Scale, Version};
 pub use self::names::{Names, Taken};

@@ -110,6 +110,11 @@ impl Quantity {
         Self { nanos, format }
     }
 
+    /// The difference, cut to what an amount may hold; written like `self`.
+    pub fn minus(self, other: Self) -> Self {
+        Self { format: self.format, ..self.plus(Self { nanos: -other.nanos, ..other }) }
+    }
+
     /// The text of an API object.
     pub fn to_text(self) -> Text {
         Text(self.to_string())

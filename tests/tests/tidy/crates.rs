@@ -7,6 +7,7 @@ use crate::{assert_tidy, broken, top};
 /// A crate and the dependencies it must never have.
 const NEVER: &[(&str, &[&str])] = &[
     ("api", &["apiserver", "kubelet", "master", "tokio", "bollard", "reqwest", "hyper", "axum"]),
+    ("cel", &["api", "apiserver", "kubelet", "master", "tokio", "k8s-openapi"]),
     ("apiserver", &["kubelet", "master", "bollard"]),
     ("command", &["api", "apiserver", "kubelet", "master", "tokio"]),
     ("kubelet", &["master", "tests"]),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use base64::Engine as _;
 
 /// True when a text is of a format, or the format is not known.
-pub(super) fn fits(format: &str, text: &str) -> bool {
+pub(crate) fn fits(format: &str, text: &str) -> bool {
     match format {
         "date" => is_date(text),
         "date-time" | "datetime" => is_date_time(text),

@@ -36,23 +36,9 @@ impl Walk {
         }
         self.duplicates(schema, elements, path);
         let Some(items) = &schema.items else { return };
-        // Elements without names of their own are not the same ones as before, wherever they stand.
-        let before: HashMap<String, &Value> = match &schema.list {
-            ListType::Map(keys) => before
-                .into_iter()
-                .flatten()
-                .map(|element| (canonical(&key(element, keys, items)), element))
-                .collect(),
-            ListType::Atomic | ListType::Set => HashMap::new(),
-        };
-        for (at, element) in elements.iter().enumerate() {
-            let old = match &schema.list {
-                ListType::Map(keys) if !before.is_empty() => {
-                    before.get(&canonical(&key(element, keys, items)))
-                }
-                ListType::Map(_) | ListType::Atomic | ListType::Set => None,
-            };
-            self.value(items, element, old.copied(), &path.index(at));
+        let before = partners(schema, elements, before);
+        for (at, (element, before)) in elements.iter().zip(before).enumerate() {
+            self.value(items, element, before, &path.index(at));
         }
     }
 
@@ -73,6 +59,20 @@ impl Walk {
             }
         }
     }
+}
+
+/// The element that each one replaces. Those without names of their own replace none, wherever they stand.
+pub(in crate::crd) fn partners<'v>(
+    schema: &Schema,
+    elements: &[Value],
+    before: Option<&'v Vec<Value>>,
+) -> Vec<Option<&'v Value>> {
+    let (ListType::Map(keys), Some(items), Some(before)) = (&schema.list, &schema.items, before) else {
+        return vec![None; elements.len()];
+    };
+    let name = |element: &Value| canonical(&key(element, keys, items));
+    let before: HashMap<String, &Value> = before.iter().map(|element| (name(element), element)).collect();
+    elements.iter().map(|element| before.get(&name(element)).copied()).collect()
 }
 
 /// The fields that tell an element apart.

@@ -11,7 +11,10 @@ mod words;
 
 use serde_json::Value;
 
+pub(crate) use self::format::fits as is_of_format;
+pub(super) use self::list::partners;
 use self::words::{invalid, mistyped, too_many, type_of};
+use super::rules;
 use super::schema::{Additional, Kind, Rules, Schema};
 use crate::path::Path;
 use crate::strategy::{Cause, Json, Reason};
@@ -27,7 +30,24 @@ impl Schema {
         if let Some(rules) = self.rules.as_deref().filter(|rules| rules.combines()) {
             walk.combinations(rules, &Value::Object(object.clone()), &Path::ROOT);
         }
-        walk.causes
+        let mut causes = walk.causes;
+        if self.is_judged {
+            causes.extend(self.judged(object, before, &causes));
+        }
+        causes
+    }
+
+    /// What its expressions say, unless so much is wrong already that they would stumble over it.
+    fn judged(&self, object: &Json, before: Option<&Json>, causes: &[Cause]) -> Vec<Cause> {
+        use Reason::{NotSupported, Required, TooLong, TooMany, TypeInvalid};
+        let blocks =
+            |cause: &Cause| matches!(cause.reason, NotSupported | Required | TooLong | TooMany | TypeInvalid);
+        if causes.iter().any(blocks) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+            return vec![Cause::invalid("<nil>", "null", why)];
+        }
+        let before = before.map(|before| Value::Object(before.clone()));
+        rules::judge(self, &Value::Object(object.clone()), before.as_ref())
     }
 
     /// Everything that is wrong with a value that stands at `path`.

@@ -9,6 +9,7 @@ mod read;
 use serde_json::{Number, Value};
 
 pub(super) use self::pattern::Pattern;
+use super::rules::Rule;
 
 /// How deep a schema may nest: more than any that is written, less than what a walk needs a large stack for.
 pub(super) const MAX_DEPTH: usize = 64;
@@ -31,6 +32,10 @@ pub struct Schema {
     pub(super) additional: Additional,
     pub(super) items: Option<Box<Schema>>,
     pub(super) rules: Option<Box<Rules>>,
+    /// Expressions that hold for the value.
+    pub(super) validations: Box<[Rule]>,
+    /// There are some, here or below.
+    pub(super) is_judged: bool,
 }
 
 /// The type of a value.

@@ -8,7 +8,7 @@ impl Schema {
     /// Reads the schema of a version. What makes no sense in it is refused when a definition is written, and passed
     /// over here: a definition that was stored by a server with other rules is served as far as it is understood.
     pub fn read(schema: &Value) -> Self {
-        Self { is_embedded: true, ..read(schema, 0) }
+        Self { is_embedded: true, ..read(schema, 0) }.with_rules(schema)
     }
 
     /// Reads a part of a schema.
@@ -46,6 +46,8 @@ fn read(schema: &Value, depth: usize) -> Schema {
         },
         items: part("items").map(Box::new),
         rules: rules(of, depth).map(Box::new),
+        validations: Box::default(),
+        is_judged: false,
     }
 }
 
@@ -83,7 +85,7 @@ fn texts(value: Option<&Value>) -> impl Iterator<Item = &str> {
 }
 
 fn rules(of: &Map<String, Value>, depth: usize) -> Option<Rules> {
-    const RULES: [&str; 21] = [
+    const RULES: [&str; 20] = [
         "format",
         "enum",
         "minimum",
@@ -104,7 +106,6 @@ fn rules(of: &Map<String, Value>, depth: usize) -> Option<Rules> {
         "not",
         "exclusiveMinimum",
         "exclusiveMaximum",
-        "x-kubernetes-validations",
     ];
     if !RULES.iter().any(|rule| of.contains_key(*rule)) {
         return None;

@@ -5,6 +5,7 @@
 mod definitions;
 mod objects;
 mod properties;
+mod rules;
 mod statuses;
 
 use serde_json::{Value, json};

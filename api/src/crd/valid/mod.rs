@@ -4,6 +4,7 @@ mod defaults;
 mod keywords;
 mod lists;
 mod names;
+mod rules;
 mod spec;
 mod structure;
 mod versions;
@@ -62,25 +63,17 @@ fn list<'a>(value: Option<&'a Value>, field: &str) -> &'a [Value] {
     value.and_then(|value| value.get(field)?.as_array()).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What is allowed and not kept here: rules that nobody enforces yet.
+/// What is allowed and not kept here.
 pub(super) fn warnings(definition: &Json) -> Vec<String> {
     let spec = definition.get("spec");
     let mut warnings = Vec::new();
     for (at, version) in list(spec, "versions").iter().enumerate() {
         let place = format!("spec.versions[{at}].schema.openAPIV3Schema");
         let Some(schema) = version.pointer("/schema/openAPIV3Schema") else { continue };
-        let mut left = Left::default();
-        left.count(schema, 0);
-        if left.rules > 0 {
+        let patterns = untried(schema, 0);
+        if patterns > 0 {
             warnings.push(format!(
-                "{place}: {} x-kubernetes-validations are stored and not enforced by this server",
-                left.rules
-            ));
-        }
-        if left.patterns > 0 {
-            warnings.push(format!(
-                "{place}: {} patterns with Unicode classes are stored and not enforced by this server",
-                left.patterns
+                "{place}: {patterns} patterns with Unicode classes are stored and not enforced by this server"
             ));
         }
     }
@@ -96,22 +89,12 @@ pub(super) fn warnings(definition: &Json) -> Vec<String> {
     warnings
 }
 
-/// Rules that are left to nobody.
-#[derive(Default)]
-struct Left {
-    rules: usize,
-    patterns: usize,
-}
-
-impl Left {
-    fn count(&mut self, schema: &Value, depth: usize) {
-        let Some(of) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return };
-        self.rules += list(Some(schema), "x-kubernetes-validations").len();
-        let pattern = text(Some(schema), "pattern");
-        self.patterns += usize::from(Pattern::read(pattern).is_ok_and(|pattern| !pattern.is_tried()));
-        let parts = of.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
-        for part in parts.chain(of.get("items")).chain(of.get("additionalProperties")) {
-            self.count(part, depth + 1);
-        }
-    }
+/// How many patterns of a schema are left to nobody.
+fn untried(schema: &Value, depth: usize) -> usize {
+    let Some(of) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return 0 };
+    let pattern = text(Some(schema), "pattern");
+    let own = usize::from(Pattern::read(pattern).is_ok_and(|pattern| !pattern.is_tried()));
+    let parts = of.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::values);
+    let parts = parts.chain(of.get("items")).chain(of.get("additionalProperties"));
+    own + parts.map(|part| untried(part, depth + 1)).sum::<usize>()
 }

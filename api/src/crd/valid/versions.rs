@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Causes, defaults, keywords, list, names, structure, text};
+use super::{Causes, defaults, keywords, list, names, rules, structure, text};
 use crate::path::Path;
 
 /// How many fields selectors may ask for.
@@ -27,9 +27,10 @@ pub(super) fn version(version: &Value, path: &Path<'_>, causes: &mut Causes) {
             let before = causes.0.len();
             keywords::schema(schema, &schema_path, 0, causes);
             structure::structural(schema, &schema_path, causes);
-            // A default cannot be tried against a schema that makes no sense.
+            // Neither a default nor a rule can be tried against a schema that makes no sense.
             if causes.0.len() == before {
                 defaults::defaults(schema, &schema_path, causes);
+                rules::rules(schema, &schema_path, causes);
             }
         }
         Some(_) | None => causes.required(&schema_path, "schemas are required"),

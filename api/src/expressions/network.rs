@@ -1,0 +1,147 @@
+//! Addresses and ranges of them: `cidr('10.0.0.0/8').containsIP(ip('10.1.2.3'))`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use cel::{Error, Function, Gives, Kind, Type, Value, function, method};
+
+use super::{foreign, own, text};
+
+const IP: &str = "net.IP";
+const CIDR: &str = "net.CIDR";
+const TEXT: &[Kind] = &[Kind::Text];
+const ONE_IP: &[Kind] = &[Kind::Foreign(IP)];
+const ONE_CIDR: &[Kind] = &[Kind::Foreign(CIDR)];
+const BOOL: Gives = Gives::Is(Type::Bool);
+
+/// An address.
+#[derive(Debug, PartialEq, Eq)]
+struct Ip(IpAddr);
+
+/// A range of addresses, as it was written: the address may lie anywhere in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Cidr {
+    ip: IpAddr,
+    length: u8,
+}
+
+foreign!(Ip, IP);
+foreign!(Cidr, CIDR);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    function("ip", TEXT, Gives::Is(Type::Foreign(IP)), |of, _| {
+        read_ip(text(of, 0)?).map(|ip| Value::foreign(Ip(ip)))
+    }),
+    function("isIP", TEXT, BOOL, |of, _| Ok(Value::Bool(read_ip(text(of, 0)?).is_ok()))),
+    function("ip.isCanonical", TEXT, BOOL, |of, _| {
+        let text = text(of, 0)?;
+        Ok(Value::Bool(read_ip(text)?.to_string() == text))
+    }),
+    function("string", ONE_IP, Gives::Is(Type::String), |of, _| Ok(Value::from(ip(of)?.to_string()))),
+    method("family", ONE_IP, Gives::Is(Type::Int), |of, _| {
+        Ok(Value::Int(if ip(of)?.is_ipv4() { 4 } else { 6 }))
+    }),
+    method("isUnspecified", ONE_IP, BOOL, |of, _| Ok(Value::Bool(ip(of)?.is_unspecified()))),
+    method("isLoopback", ONE_IP, BOOL, |of, _| Ok(Value::Bool(ip(of)?.is_loopback()))),
+    method("isLinkLocalMulticast", ONE_IP, BOOL, |of, _| {
+        Ok(Value::Bool(match ip(of)? {
+            IpAddr::V4(ip) => ip.octets().starts_with(&[224, 0, 0]),
+            IpAddr::V6(ip) => ip.segments()[0] & 0xff0f == 0xff02,
+        }))
+    }),
+    method("isLinkLocalUnicast", ONE_IP, BOOL, |of, _| Ok(Value::Bool(is_link_local(ip(of)?)))),
+    method("isGlobalUnicast", ONE_IP, BOOL, |of, _| {
+        let ip = ip(of)?;
+        let is_other = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local(ip);
+        Ok(Value::Bool(!is_other && ip != IpAddr::V4(Ipv4Addr::BROADCAST)))
+    }),
+    function("cidr", TEXT, Gives::Is(Type::Foreign(CIDR)), |of, _| {
+        read_cidr(text(of, 0)?).map(Value::foreign)
+    }),
+    function("isCIDR", TEXT, BOOL, |of, _| Ok(Value::Bool(read_cidr(text(of, 0)?).is_ok()))),
+    function("string", ONE_CIDR, Gives::Is(Type::String), |of, _| {
+        let cidr: &Cidr = own(of, 0)?;
+        Ok(Value::from(format!("{}/{}", cidr.ip, cidr.length)))
+    }),
+    method("containsIP", &[Kind::Foreign(CIDR), Kind::Foreign(IP)], BOOL, |of, _| {
+        let (cidr, ip): (&Cidr, &Ip) = (own(of, 0)?, own(of, 1)?);
+        Ok(Value::Bool(cidr.has(ip.0)))
+    }),
+    method("containsIP", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, _| {
+        let cidr: &Cidr = own(of, 0)?;
+        Ok(Value::Bool(cidr.has(read_ip(text(of, 1)?)?)))
+    }),
+    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Foreign(CIDR)], BOOL, |of, _| {
+        let (cidr, other): (&Cidr, &Cidr) = (own(of, 0)?, own(of, 1)?);
+        Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
+    }),
+    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, _| {
+        let (cidr, other): (&Cidr, Cidr) = (own(of, 0)?, read_cidr(text(of, 1)?)?);
+        Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
+    }),
+    method("ip", ONE_CIDR, Gives::Is(Type::Foreign(IP)), |of, _| {
+        let cidr: &Cidr = own(of, 0)?;
+        Ok(Value::foreign(Ip(cidr.ip)))
+    }),
+    method("masked", ONE_CIDR, Gives::Is(Type::Foreign(CIDR)), |of, _| {
+        let cidr: &Cidr = own(of, 0)?;
+        Ok(Value::foreign(Cidr { ip: masked(cidr.ip, cidr.length), length: cidr.length }))
+    }),
+    method("prefixLength", ONE_CIDR, Gives::Is(Type::Int), |of, _| {
+        let cidr: &Cidr = own(of, 0)?;
+        Ok(Value::Int(cidr.length.into()))
+    }),
+];
+
+impl Cidr {
+    fn has(&self, ip: IpAddr) -> bool {
+        ip.is_ipv4() == self.ip.is_ipv4() && masked(ip, self.length) == masked(self.ip, self.length)
+    }
+}
+
+fn ip(of: &[Value]) -> Result<IpAddr, Error> {
+    own(of, 0).map(|ip: &Ip| ip.0)
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// An address; an IPv4 one dressed up as IPv6 is not taken, as nobody agrees what it means.
+fn read_ip(text: &str) -> Result<IpAddr, Error> {
+    let wrong = || Error::failed(format!("IP Address {text:?} parse error during conversion from string"));
+    let ip: IpAddr = text.parse().map_err(|_| wrong())?;
+    match ip {
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Err(wrong()),
+        ip => Ok(ip),
+    }
+}
+
+fn read_cidr(text: &str) -> Result<Cidr, Error> {
+    let wrong =
+        || Error::failed(format!("network address parse error during conversion from string: {text:?}"));
+    let (ip, length) = text.split_once('/').ok_or_else(wrong)?;
+    let ip = read_ip(ip).map_err(|_| wrong())?;
+    let is_plain =
+        length.bytes().all(|byte| byte.is_ascii_digit()) && (length == "0" || !length.starts_with('0'));
+    let most = if ip.is_ipv4() { 32 } else { 128 };
+    let length = length.parse().ok().filter(|length: &u8| is_plain && *length <= most);
+    Ok(Cidr { ip, length: length.ok_or_else(wrong)? })
+}
+
+/// The address with everything behind its first bits cleared.
+fn masked(ip: IpAddr, length: u8) -> IpAddr {
+    let length = u32::from(length);
+    match ip {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32_u32.saturating_sub(length)).unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(ip.to_bits() & mask))
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128_u32.saturating_sub(length)).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & mask))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! URLs and their parts: `url(self).getScheme() == 'https'`.
+
+use cel::{Error, Function, Gives, Key, Kind, Type, Value, function, method};
+
+use super::{foreign, own, text};
+
+const NAME: &str = "kubernetes.URL";
+const TEXT: &[Kind] = &[Kind::Text];
+const ONE: &[Kind] = &[Kind::Foreign(NAME)];
+const WORD: Gives = Gives::Is(Type::String);
+
+/// A URL with a scheme, or the path of one.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Url {
+    scheme: String,
+    /// With the port.
+    host: String,
+    path: String,
+    query: String,
+}
+
+foreign!(Url, NAME);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    function("url", TEXT, Gives::Is(Type::Foreign(NAME)), |of, budget| {
+        let text = text(of, 0)?;
+        budget.read(text.len())?;
+        let wrong = || {
+            Error::failed(format!(
+                "URL parse error during conversion from string: parse {text:?}: invalid URI for request"
+            ))
+        };
+        read(text).map(Value::foreign).ok_or_else(wrong)
+    }),
+    function("isURL", TEXT, Gives::Is(Type::Bool), |of, budget| {
+        let text = text(of, 0)?;
+        budget.read(text.len())?;
+        Ok(Value::Bool(read(text).is_some()))
+    }),
+    method("getScheme", ONE, WORD, |of, _| Ok(Value::from(one(of)?.scheme.as_str()))),
+    method("getHost", ONE, WORD, |of, _| Ok(Value::from(one(of)?.host.as_str()))),
+    method("getHostname", ONE, WORD, |of, _| {
+        let name = host_and_port(&one(of)?.host).0;
+        Ok(Value::from(name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)))
+    }),
+    method("getPort", ONE, WORD, |of, _| Ok(Value::from(host_and_port(&one(of)?.host).1))),
+    method("getEscapedPath", ONE, WORD, |of, budget| {
+        let path = &one(of)?.path;
+        budget.read(path.len())?;
+        Ok(Value::from(escaped(path)))
+    }),
+    method("getQuery", ONE, Gives::Is(Type::Dyn), |of, budget| {
+        let query = &one(of)?.query;
+        budget.read(query.len())?;
+        Ok(pairs(query))
+    }),
+];
+
+fn one(of: &[Value]) -> Result<&Url, Error> {
+    own(of, 0)
+}
+
+fn read(text: &str) -> Option<Url> {
+    if text.is_empty() || text.chars().any(char::is_control) {
+        return None;
+    }
+    let (text, query) = text.split_once('?').unwrap_or((text, ""));
+    let is_path = text.starts_with('/');
+    let (scheme, rest) = if is_path { ("", text) } else { text.split_once(':')? };
+    let mut letters = scheme.chars();
+    let is_scheme = letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    if !is_path && !is_scheme {
+        return None;
+    }
+    let mut url = Url { scheme: scheme.to_ascii_lowercase(), query: query.to_owned(), ..Url::default() };
+    // What has a scheme and no slash behind it has no parts: `mailto:me`.
+    if !rest.starts_with('/') {
+        return Some(url);
+    }
+    let path = match rest.strip_prefix("//") {
+        Some(rest) if !is_path => {
+            let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            if !is_host(host) {
+                return None;
+            }
+            url.host = host.to_owned();
+            path
+        }
+        _ => rest,
+    };
+    unescaped(path, false)?;
+    url.path = path.to_owned();
+    Some(url)
+}
+
+fn host_and_port(host: &str) -> (&str, &str) {
+    match host.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (host, ""),
+    }
+}
+
+fn is_host(host: &str) -> bool {
+    let (name, port) = host_and_port(host);
+    let is_name = match name.strip_prefix('[') {
+        Some(address) => address.strip_suffix(']').is_some_and(|address| address.contains(':')),
+        None => name.chars().all(|c| !c.is_whitespace() && !r#""<>[]^`{|}\#"#.contains(c) && c != ':'),
+    };
+    is_name && port.bytes().all(|byte| byte.is_ascii_digit()) && unescaped(name, false).is_some()
+}
+
+/// The text without `%41`; `None` when what stands behind a percent sign is no number.
+fn unescaped(text: &str, has_plus: bool) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                u8::try_from(digit()? * 16 + digit()?).ok()?
+            }
+            b'+' if has_plus => b' ',
+            byte => byte,
+        });
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The path with everything in numbers that may not stand in one.
+fn escaped(path: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@!'()*%[]".contains(&byte);
+    path.bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn pairs(query: &str) -> Value {
+    let query = query.split('#').next().unwrap_or_default();
+    let mut found: Vec<(String, Vec<Value>)> = Vec::new();
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (Some(name), Some(value)) = (unescaped(name, true), unescaped(value, true)) else { continue };
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, values)) => values.push(Value::from(value)),
+            None => found.push((name, vec![Value::from(value)])),
+        }
+    }
+    Value::map(found.into_iter().map(|(name, values)| (Key::from(name.as_str()), Value::list(values))))
+}

@@ -1,0 +1,224 @@
+//! Makes one type of another: numbers of texts, texts of numbers, moments and times of what is written.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use jiff::Timestamp;
+
+use super::take;
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::function::{Function, Gives, Kind, function, method};
+use crate::types::Type;
+use crate::value::Value;
+
+const INT: Gives = Gives::Is(Type::Int);
+const TEXT: Gives = Gives::Is(Type::String);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    function("size", &[Kind::Text], INT, size),
+    function("size", &[Kind::Bytes], INT, size),
+    function("size", &[Kind::List], INT, size),
+    function("size", &[Kind::Map], INT, size),
+    method("size", &[Kind::Text], INT, size),
+    method("size", &[Kind::Bytes], INT, size),
+    method("size", &[Kind::List], INT, size),
+    method("size", &[Kind::Map], INT, size),
+    function("int", &[Kind::Any], INT, int),
+    function("uint", &[Kind::Any], Gives::Is(Type::Uint), uint),
+    function("double", &[Kind::Any], Gives::Is(Type::Double), double),
+    function("string", &[Kind::Any], TEXT, string),
+    function("bool", &[Kind::Any], Gives::Is(Type::Bool), bool),
+    function("bytes", &[Kind::Any], Gives::Is(Type::Bytes), bytes),
+    function("dyn", &[Kind::Any], Gives::Is(Type::Dyn), |of, _| Ok(of[0].clone())),
+    function("type", &[Kind::Any], Gives::Is(Type::Type), |of, _| Ok(Value::Type(of[0].type_name().into()))),
+    function("duration", &[Kind::Text], Gives::Is(Type::Duration), |of, budget| {
+        let text = take::text(of, 0)?;
+        budget.read(text.len())?;
+        duration(text).map(Value::Duration)
+    }),
+    function("duration", &[Kind::Duration], Gives::Is(Type::Duration), |of, _| Ok(of[0].clone())),
+    function("timestamp", &[Kind::Text], Gives::Is(Type::Timestamp), |of, budget| {
+        let text = take::text(of, 0)?;
+        budget.read(text.len())?;
+        moment(text).map(Value::Timestamp)
+    }),
+    function("timestamp", &[Kind::Timestamp], Gives::Is(Type::Timestamp), |of, _| Ok(of[0].clone())),
+    function("timestamp", &[Kind::Int], Gives::Is(Type::Timestamp), |of, _| {
+        let at = Timestamp::from_second(take::int(of, 0)?);
+        at.map(Value::Timestamp).map_err(|_| Error::failed("timestamp out of range"))
+    }),
+    function("base64.encode", &[Kind::Bytes], TEXT, |of, budget| match &of[0] {
+        Value::Bytes(bytes) => {
+            budget.read(bytes.len())?;
+            Ok(Value::from(BASE64_STANDARD.encode(bytes)))
+        }
+        _ => Err(Error::NoSuchOverload(String::new())),
+    }),
+    function("base64.decode", &[Kind::Text], Gives::Is(Type::Bytes), |of, budget| {
+        let text = take::text(of, 0)?;
+        budget.read(text.len())?;
+        let bytes = BASE64_STANDARD.decode(text);
+        let bytes = bytes.map_err(|error| Error::failed(format!("illegal base64 data: {error}")))?;
+        Ok(Value::Bytes(bytes.into()))
+    }),
+];
+
+fn size(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    Ok(Value::from(match &of[0] {
+        Value::String(text) => {
+            budget.read(text.len())?;
+            text.chars().count()
+        }
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(list) => list.items.len(),
+        Value::Map(map) => map.len(),
+        _ => return Err(Error::NoSuchOverload(String::new())),
+    }))
+}
+
+fn range() -> Error {
+    Error::failed("integer overflow")
+}
+
+fn wrong(of: &Value, name: &str) -> Error {
+    Error::NoSuchOverload(format!("{name}({})", of.type_name()))
+}
+
+fn int(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let value = match &of[0] {
+        Value::Int(value) => Ok(*value),
+        Value::Uint(value) => i64::try_from(*value).map_err(|_| range()),
+        Value::Double(value) => number(*value).and_then(|value| i64::try_from(value).map_err(|_| range())),
+        Value::String(text) => {
+            budget.read(text.len())?;
+            text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to int")))
+        }
+        Value::Timestamp(at) => Ok(at.as_second()),
+        Value::Duration(nanos) => Ok(nanos / 1_000_000_000),
+        other => Err(wrong(other, "int")),
+    };
+    value.map(Value::Int)
+}
+
+fn uint(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let value = match &of[0] {
+        Value::Uint(value) => Ok(*value),
+        Value::Int(value) => u64::try_from(*value).map_err(|_| range()),
+        Value::Double(value) => number(*value).and_then(|value| u64::try_from(value).map_err(|_| range())),
+        Value::String(text) => {
+            budget.read(text.len())?;
+            text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to uint")))
+        }
+        other => Err(wrong(other, "uint")),
+    };
+    value.map(Value::Uint)
+}
+
+/// The whole part of a number.
+fn number(value: f64) -> Result<i128, Error> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "`as` keeps within the range, and only the whole part is meant"
+    )]
+    let whole = value as i128;
+    if value.is_finite() { Ok(whole) } else { Err(range()) }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "the nearest number is what is meant")]
+fn double(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let value = match &of[0] {
+        Value::Double(value) => Ok(*value),
+        Value::Int(value) => Ok(*value as f64),
+        Value::Uint(value) => Ok(*value as f64),
+        Value::String(text) => {
+            budget.read(text.len())?;
+            text.parse().map_err(|_| Error::failed(format!("cannot convert {text:?} to double")))
+        }
+        other => Err(wrong(other, "double")),
+    };
+    value.map(Value::Double)
+}
+
+fn string(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    if let Value::String(_) = &of[0] {
+        return Ok(of[0].clone());
+    }
+    let text = of[0].text()?;
+    budget.read(text.len())?;
+    Ok(Value::from(text))
+}
+
+fn bool(of: &[Value], _: &mut Budget) -> Result<Value, Error> {
+    match &of[0] {
+        Value::Bool(value) => Ok(Value::Bool(*value)),
+        Value::String(text) => match &**text {
+            "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(Value::Bool(false)),
+            _ => Err(Error::failed(format!("cannot convert {text:?} to bool"))),
+        },
+        other => Err(wrong(other, "bool")),
+    }
+}
+
+fn bytes(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    match &of[0] {
+        Value::Bytes(bytes) => Ok(Value::Bytes(bytes.clone())),
+        Value::String(text) => {
+            budget.read(text.len())?;
+            Ok(Value::Bytes(text.as_bytes().into()))
+        }
+        other => Err(wrong(other, "bytes")),
+    }
+}
+
+/// A moment as RFC 3339 has it.
+pub(crate) fn moment(text: &str) -> Result<Timestamp, Error> {
+    text.parse().map_err(|_| Error::failed(format!("cannot parse {text:?} as a timestamp")))
+}
+
+/// Nanoseconds of a time that is written as Go writes it: `1h30m`, `-1.5s`.
+///
+/// # Errors
+/// When it is no such text, or too long a time.
+pub fn duration(text: &str) -> Result<i64, Error> {
+    let wrong = || Error::failed(format!("time: invalid duration {text:?}"));
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Ok(0);
+    }
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut nanos: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| c != '.' && !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, tail) = rest.split_at(end);
+        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return Err(wrong()),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(wrong());
+        }
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| wrong())? };
+        nanos = whole.checked_mul(unit).and_then(|part| nanos.checked_add(part)).ok_or_else(wrong)?;
+        let mut part = unit;
+        for digit in fraction.chars() {
+            part /= 10;
+            nanos += i128::from(digit.to_digit(10).ok_or_else(wrong)?) * part;
+        }
+        rest = tail;
+    }
+    i64::try_from(nanos * sign).map_err(|_| wrong())
+}

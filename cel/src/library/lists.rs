@@ -1,0 +1,147 @@
+//! Lists: their order, sums, ends, places of elements, and the same elements otherwise.
+
+use std::cmp::Ordering;
+
+use super::take;
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::function::{Function, Gives, Kind, function, method};
+use crate::syntax::Operator;
+use crate::types::Type;
+use crate::value::Value;
+
+const LIST: &[Kind] = &[Kind::List];
+const INT: Gives = Gives::Is(Type::Int);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    method("isSorted", LIST, Gives::Is(Type::Bool), |of, budget| {
+        for pair in take::list(of, 0)?.items.windows(2) {
+            if pair[0].order(&pair[1], budget)?.is_none_or(Ordering::is_gt) {
+                return Ok(Value::Bool(false));
+            }
+        }
+        Ok(Value::Bool(true))
+    }),
+    method("sum", LIST, Gives::Inner, |of, budget| {
+        let mut items = take::list(of, 0)?.items.iter();
+        let Some(first) = items.next() else { return Ok(Value::Int(0)) };
+        items.try_fold(first.clone(), |sum, item| {
+            budget.spend(1)?;
+            crate::run::operators::binary(Operator::Add, &sum, item, budget)
+        })
+    }),
+    method("min", LIST, Gives::Inner, |of, budget| extreme(of, "min", Ordering::is_lt, budget)),
+    method("max", LIST, Gives::Inner, |of, budget| extreme(of, "max", Ordering::is_gt, budget)),
+    method("indexOf", &[Kind::List, Kind::Any], INT, |of, budget| {
+        let items = take::list(of, 0)?.items.iter().enumerate();
+        place(items, &of[1], budget)
+    }),
+    method("lastIndexOf", &[Kind::List, Kind::Any], INT, |of, budget| {
+        let items = take::list(of, 0)?.items.iter().enumerate().rev();
+        place(items, &of[1], budget)
+    }),
+    method("reverse", LIST, Gives::Same, |of, budget| {
+        let items = &take::list(of, 0)?.items;
+        budget.spend(items.len())?;
+        Ok(Value::list(items.iter().rev().cloned().collect()))
+    }),
+    method("distinct", LIST, Gives::Same, |of, budget| {
+        let mut seen: Vec<Value> = Vec::new();
+        for item in &take::list(of, 0)?.items {
+            if !has(&seen, item, budget)? {
+                seen.push(item.clone());
+            }
+        }
+        Ok(Value::list(seen))
+    }),
+    method("flatten", LIST, Gives::InnerInner, |of, budget| {
+        let mut flat = Vec::new();
+        for item in &take::list(of, 0)?.items {
+            match item {
+                Value::List(inner) => {
+                    budget.spend(inner.items.len())?;
+                    flat.extend(inner.items.iter().cloned());
+                }
+                other => flat.push(other.clone()),
+            }
+        }
+        Ok(Value::list(flat))
+    }),
+    method("slice", &[Kind::List, Kind::Int, Kind::Int], Gives::Same, |of, budget| {
+        let (start, end) = (take::int(of, 1)?, take::int(of, 2)?);
+        let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+        let part = range.and_then(|(start, end)| take::list(of, 0).ok()?.items.get(start..end));
+        let wrong = || Error::failed(format!("cannot slice({start}, {end}): index out of range"));
+        let part = part.ok_or_else(wrong)?;
+        budget.spend(part.len())?;
+        Ok(Value::list(part.to_vec()))
+    }),
+    method("sort", LIST, Gives::Same, sort),
+    function("lists.range", &[Kind::Int], Gives::ListOf(Type::Int), |of, budget| {
+        let count = take::int(of, 0)?;
+        budget.spend(usize::try_from(count).unwrap_or(0))?;
+        Ok(Value::list((0..count).map(Value::Int).collect()))
+    }),
+];
+
+/// True when one of the values is the same as `item`.
+pub(super) fn has(items: &[Value], item: &Value, budget: &mut Budget) -> Result<bool, Error> {
+    for other in items {
+        if other.equals(item, budget)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn place<'a>(
+    items: impl Iterator<Item = (usize, &'a Value)>,
+    item: &Value,
+    budget: &mut Budget,
+) -> Result<Value, Error> {
+    for (at, other) in items {
+        if other.equals(item, budget)? {
+            return Ok(Value::from(at));
+        }
+    }
+    Ok(Value::Int(-1))
+}
+
+fn extreme(of: &[Value], name: &str, is: fn(Ordering) -> bool, budget: &mut Budget) -> Result<Value, Error> {
+    let mut items = take::list(of, 0)?.items.iter();
+    let first = items.next().ok_or_else(|| Error::failed(format!("{name} called on empty list")))?;
+    items
+        .try_fold(first, |best, item| {
+            let is_better = item.order(best, budget)?.is_some_and(is);
+            Ok(if is_better { item } else { best })
+        })
+        .cloned()
+}
+
+/// Sorts by merging, so that comparisons that fail or cost too much end it.
+fn sort(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let mut runs: Vec<Vec<Value>> = take::list(of, 0)?.items.iter().map(|item| vec![item.clone()]).collect();
+    while runs.len() > 1 {
+        let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
+        let mut pairs = runs.into_iter();
+        while let Some(one) = pairs.next() {
+            merged.push(match pairs.next() {
+                Some(two) => merge(one, two, budget)?,
+                None => one,
+            });
+        }
+        runs = merged;
+    }
+    Ok(Value::list(runs.pop().unwrap_or_default()))
+}
+
+fn merge(one: Vec<Value>, two: Vec<Value>, budget: &mut Budget) -> Result<Vec<Value>, Error> {
+    let mut merged = Vec::with_capacity(one.len() + two.len());
+    let (mut one, mut two) = (one.into_iter().peekable(), two.into_iter().peekable());
+    while let (Some(a), Some(b)) = (one.peek(), two.peek()) {
+        let is_behind = a.order(b, budget)?.is_some_and(Ordering::is_gt);
+        merged.extend(if is_behind { two.next() } else { one.next() });
+    }
+    merged.extend(one.chain(two));
+    Ok(merged)
+}

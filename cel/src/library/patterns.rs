@@ -1,0 +1,82 @@
+//! Regular expressions: whether a text has a match, the first, all of them.
+
+use regex_lite::{Regex, RegexBuilder};
+
+use super::take;
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::function::{Function, Gives, Kind, function, method};
+use crate::types::Type;
+use crate::value::Value;
+
+/// Bytes of the largest pattern once it is made ready: enough for what people write, little enough to walk fast.
+const MAX_SIZE: usize = 1 << 20;
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    function("matches", &[Kind::Text, Kind::Text], Gives::Is(Type::Bool), |of, budget| {
+        run("matches", of, budget)
+    }),
+    method("matches", &[Kind::Text, Kind::Text], Gives::Is(Type::Bool), |of, budget| {
+        run("matches", of, budget)
+    }),
+    method("find", &[Kind::Text, Kind::Text], Gives::Is(Type::String), |of, budget| run("find", of, budget)),
+    method("findAll", &[Kind::Text, Kind::Text], Gives::ListOf(Type::String), |of, budget| {
+        run("findAll", of, budget)
+    }),
+    method("findAll", &[Kind::Text, Kind::Text, Kind::Int], Gives::ListOf(Type::String), |of, budget| {
+        run("findAll", of, budget)
+    }),
+];
+
+/// Makes a pattern ready.
+pub(crate) fn regex(pattern: &str) -> Result<Regex, Error> {
+    let made = RegexBuilder::new(pattern).size_limit(MAX_SIZE).build();
+    made.map_err(|error| Error::failed(format!("error parsing regexp `{pattern}`: {error}")))
+}
+
+fn run(name: &str, of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let pattern = take::text(of, 1)?;
+    budget.spend(weight(pattern))?;
+    search(name, &regex(pattern)?, of, budget)
+}
+
+/// What a pattern does with a text.
+pub(crate) fn search(name: &str, regex: &Regex, of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
+    let text = take::text(of, 0)?;
+    budget.spend(weight(regex.as_str()).saturating_mul(text.len() / 10 + 1))?;
+    match name {
+        "find" => Ok(Value::from(regex.find(text).map_or("", |found| found.as_str()))),
+        "findAll" => {
+            let most = if of.len() == 3 { take::int(of, 2)? } else { -1 };
+            let most = usize::try_from(most).unwrap_or(usize::MAX);
+            let mut found = Vec::new();
+            for part in regex.find_iter(text).take(most) {
+                // A search that finds little starts anew for each.
+                budget.spend(weight(regex.as_str()))?;
+                found.push(Value::from(part.as_str()));
+            }
+            Ok(Value::list(found))
+        }
+        _ => Ok(Value::Bool(regex.is_match(text))),
+    }
+}
+
+/// What a pattern costs for every few bytes of text: about how large it is, with its repetitions written out.
+fn weight(pattern: &str) -> usize {
+    let counts = pattern.split('{').skip(1).filter_map(|rest| {
+        let (least, most) = rest.split_once('}')?.0.split_once(',').map_or((rest, ""), |both| both);
+        let number = |text: &str| {
+            text.chars()
+                .map_while(|c| c.to_digit(10))
+                .fold(0_usize, |sum, digit| sum.saturating_mul(10).saturating_add(digit as usize))
+        };
+        Some(number(least).max(number(most)).max(1))
+    });
+    // Groups that repeat may repeat each other.
+    let times = if pattern.contains("){") {
+        counts.fold(1, usize::saturating_mul)
+    } else {
+        counts.max().unwrap_or(1)
+    };
+    (pattern.len().saturating_mul(times) / 4).saturating_add(1)
+}

@@ -1,0 +1,38 @@
+//! Lists taken as sets: what they hold counts, not where.
+
+use super::lists::has;
+use super::take;
+use crate::budget::Budget;
+use crate::error::Error;
+use crate::function::{Function, Gives, Kind, function};
+use crate::types::Type;
+use crate::value::Value;
+
+const TWO: &[Kind] = &[Kind::List, Kind::List];
+const BOOL: Gives = Gives::Is(Type::Bool);
+
+pub(super) static FUNCTIONS: &[Function] = &[
+    function("sets.contains", TWO, BOOL, |of, budget| contains(of, 0, 1, budget).map(Value::Bool)),
+    function("sets.equivalent", TWO, BOOL, |of, budget| {
+        Ok(Value::Bool(contains(of, 0, 1, budget)? && contains(of, 1, 0, budget)?))
+    }),
+    function("sets.intersects", TWO, BOOL, |of, budget| {
+        let all = &take::list(of, 0)?.items;
+        for item in &take::list(of, 1)?.items {
+            if has(all, item, budget)? {
+                return Ok(Value::Bool(true));
+            }
+        }
+        Ok(Value::Bool(false))
+    }),
+];
+
+fn contains(of: &[Value], all: usize, some: usize, budget: &mut Budget) -> Result<bool, Error> {
+    let all = &take::list(of, all)?.items;
+    for item in &take::list(of, some)?.items {
+        if !has(all, item, budget)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,208 @@
+//! Reads an expression into a tree, from the operators that bind least to the names and numbers they stand between.
+
+mod macros;
+mod primary;
+
+pub(crate) use self::primary::dotted;
+use crate::error::Fault;
+use crate::syntax::{Expr, Node, Operator};
+use crate::token::{Token, tokens};
+
+/// How deep parentheses, brackets and calls may stand in each other: each takes a few hundred bytes of the stack.
+const MAX_DEPTH: usize = 64;
+/// How many parts may stand in each other in the tree, which is walked on the stack: `a.b.c` are three.
+const MAX_HEIGHT: u16 = 128;
+
+/// Reads an expression.
+pub(crate) fn parse(source: &str) -> Result<Node, Fault> {
+    let mut parser = Parser { tokens: tokens(source)?, next: 0, depth: 0 };
+    let node = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok(node),
+        other => Err(parser.unexpected(other)),
+    }
+}
+
+struct Parser {
+    tokens: Vec<(u32, Token)>,
+    next: usize,
+    depth: usize,
+}
+
+/// The end, for whoever looks beyond it.
+static END: (u32, Token) = (0, Token::End);
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        &self.tokens.get(self.next).unwrap_or(&END).1
+    }
+
+    fn at(&self) -> u32 {
+        self.tokens.get(self.next).or(self.tokens.last()).unwrap_or(&END).0
+    }
+
+    fn advance(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.next += 1;
+        token
+    }
+
+    /// Takes the sign if it is next.
+    fn takes(&mut self, sign: &str) -> bool {
+        let is_next = matches!(self.peek(), Token::Sign(next) if *next == sign);
+        self.next += usize::from(is_next);
+        is_next
+    }
+
+    fn expect(&mut self, sign: &str) -> Result<(), Fault> {
+        if self.takes(sign) { Ok(()) } else { Err(self.wanted(&format!("'{sign}'"))) }
+    }
+
+    fn unexpected(&self, token: &Token) -> Fault {
+        let what = match token {
+            Token::End => "<EOF>".to_owned(),
+            Token::Name(name) => name.clone(),
+            Token::Quoted(name) => format!("`{name}`"),
+            Token::Int(value) => value.to_string(),
+            Token::Uint(value) => format!("{value}u"),
+            Token::Double(value) => value.to_string(),
+            Token::Text(text) => format!("\"{}\"", text.escape_debug()),
+            Token::Bytes(_) => "bytes".to_owned(),
+            Token::Sign(sign) => (*sign).to_owned(),
+        };
+        Fault::syntax(self.at() as usize, format!("mismatched input '{what}'"))
+    }
+
+    fn wanted(&self, what: &str) -> Fault {
+        let mut fault = self.unexpected(self.peek());
+        fault.why = format!("{} expecting {what}", fault.why);
+        fault
+    }
+
+    /// Runs what reads an inner part, unless it stands too deep.
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Fault::syntax(self.at() as usize, format!("nested deeper than {MAX_DEPTH}")));
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn expression(&mut self) -> Result<Node, Fault> {
+        self.deeper(|parser| {
+            let condition = parser.any()?;
+            let at = parser.at();
+            if !parser.takes("?") {
+                return Ok(condition);
+            }
+            let then = parser.any()?;
+            parser.expect(":")?;
+            let otherwise = parser.expression()?;
+            node(at, Expr::If(Box::new((condition, then, otherwise))))
+        })
+    }
+
+    fn any(&mut self) -> Result<Node, Fault> {
+        let (at, first) = (self.at(), self.all()?);
+        let mut parts = vec![first];
+        while self.takes("||") {
+            parts.push(self.all()?);
+        }
+        one_or(parts, at, Expr::Any)
+    }
+
+    fn all(&mut self) -> Result<Node, Fault> {
+        let (at, first) = (self.at(), self.relation()?);
+        let mut parts = vec![first];
+        while self.takes("&&") {
+            parts.push(self.relation()?);
+        }
+        one_or(parts, at, Expr::All)
+    }
+
+    fn relation(&mut self) -> Result<Node, Fault> {
+        use Operator::{Equal, Greater, GreaterOrEqual, In, Less, LessOrEqual, NotEqual};
+        let mut left = self.sum()?;
+        loop {
+            let operator = match self.peek() {
+                Token::Name(name) if name == "in" => Some(In),
+                Token::Sign(sign) => [Equal, NotEqual, LessOrEqual, GreaterOrEqual, Less, Greater]
+                    .into_iter()
+                    .find(|operator| operator.sign() == *sign),
+                _ => None,
+            };
+            let Some(operator) = operator else { return Ok(left) };
+            let at = self.at();
+            self.next += 1;
+            let right = self.sum()?;
+            left = node(at, Expr::Binary(operator, Box::new((left, right))))?;
+        }
+    }
+
+    fn sum(&mut self) -> Result<Node, Fault> {
+        self.chain(&[Operator::Add, Operator::Subtract], Self::product)
+    }
+
+    fn product(&mut self) -> Result<Node, Fault> {
+        self.chain(&[Operator::Multiply, Operator::Divide, Operator::Modulo], Self::unary)
+    }
+
+    fn chain(
+        &mut self,
+        operators: &[Operator],
+        part: fn(&mut Self) -> Result<Node, Fault>,
+    ) -> Result<Node, Fault> {
+        let mut left = part(self)?;
+        loop {
+            let Token::Sign(sign) = self.peek() else { return Ok(left) };
+            let Some(operator) = operators.iter().find(|operator| operator.sign() == *sign) else {
+                return Ok(left);
+            };
+            let at = self.at();
+            self.next += 1;
+            let right = part(self)?;
+            left = node(at, Expr::Binary(*operator, Box::new((left, right))))?;
+        }
+    }
+
+    fn unary(&mut self) -> Result<Node, Fault> {
+        let at = self.at();
+        if self.takes("!") {
+            let of = self.deeper(Self::unary)?;
+            return node(at, Expr::Not(Box::new(of)));
+        }
+        if matches!(self.peek(), Token::Sign("-")) {
+            if let Some(literal) = self.negative()? {
+                return self.member(literal);
+            }
+            self.next += 1;
+            let of = self.deeper(Self::unary)?;
+            return node(at, Expr::Negate(Box::new(of)));
+        }
+        let primary = self.primary()?;
+        self.member(primary)
+    }
+}
+
+/// A part and how high the tree is there.
+fn node(at: u32, expr: Expr) -> Result<Node, Fault> {
+    let mut highest = 0;
+    expr.each(&mut |part| highest = highest.max(part.height));
+    if highest >= MAX_HEIGHT {
+        return Err(Fault::syntax(at as usize, format!("more than {MAX_HEIGHT} parts in each other")));
+    }
+    Ok(Node { at, height: highest + 1, expr })
+}
+
+/// The only part, or what several are together.
+fn one_or(mut parts: Vec<Node>, at: u32, several: fn(Vec<Node>) -> Expr) -> Result<Node, Fault> {
+    match parts.pop() {
+        Some(only) if parts.is_empty() => Ok(only),
+        last => {
+            parts.extend(last);
+            node(at, several(parts))
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Expressions that mean harm, and expressions that mean nothing: all end soon, and none panics.
+
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+
+use super::{bindings, environment};
+use crate::{Budget, Error, Program, Value};
+
+/// What a rule of the server may take.
+const STEPS: u64 = 1_000_000;
+/// Far more than that takes, even on a machine that is busy with other things and without optimization.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn what_would_never_end_ends() {
+    let ten = "[0,1,2,3,4,5,6,7,8,9]";
+    let nest =
+        |depth: usize| (0..depth).fold("true".to_owned(), |body, at| format!("{ten}.all(v{at}, {body})"));
+    let doubled = (0..40)
+        .fold("'aaaaaaaaaaaaaaaa'".to_owned(), |text, at| format!("cel.bind(s{at}, {text}, s{at} + s{at})"));
+    let lists =
+        (0..40).fold("[1, 2]".to_owned(), |list, at| format!("cel.bind(s{at}, {list}, s{at} + s{at})"));
+    let replaced = (0..30).fold("'aa'".to_owned(), |text, _| format!("{text}.replace('a', 'aaaaaaaaaa')"));
+    for source in [
+        nest(12),
+        format!("{doubled} == ''"),
+        format!("{lists} == []"),
+        format!("{replaced} == ''"),
+        "lists.range(9223372036854775807).size() == 1".to_owned(),
+        "lists.range(100000).distinct().size() == 1".to_owned(),
+        format!("'{}'.matches('(((a*)*)*)*b')", "a".repeat(10_000)),
+        format!("lists.range(1000).all(i, '{}'.matches('^(a{{1,100}}){{1,100}}$'))", "a".repeat(5_000)),
+        "lists.range(100000).all(i, 'a'.matches('(a{100}){100}' + string(i)))".to_owned(),
+        "'%s'.format([lists.range(300000).map(i, [i, i, i])]) == ''".to_owned(),
+        "lists.range(300000).sort().isSorted() && lists.range(300000).map(i, i * 7).sort() == []".to_owned(),
+    ] {
+        let begin = Instant::now();
+        if let Ok(program) = Program::compile(&source, &environment()) {
+            let result = program.run(&bindings(), &mut Budget::of(STEPS));
+            assert!(!matches!(result, Ok(Value::Bool(true))), "{}", &source[..40]);
+        }
+        assert!(begin.elapsed() < PATIENCE, "{} took {:?}", &source[..40], begin.elapsed());
+    }
+    let program = Program::compile(&nest(12), &environment()).unwrap();
+    let mut budget = Budget::of(1000);
+    assert_eq!(program.run(&bindings(), &mut budget).unwrap_err(), Error::OutOfBudget);
+    assert_eq!(budget.left(), 0);
+}
+
+/// Pieces that texts of expressions are made of.
+const PIECES: [&str; 60] = [
+    "x",
+    "pod",
+    "words",
+    "a",
+    ".",
+    ".?",
+    "[",
+    "]",
+    "(",
+    ")",
+    "{",
+    "}",
+    "?",
+    ":",
+    ",",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "!",
+    "==",
+    "!=",
+    "<",
+    ">=",
+    "&&",
+    "||",
+    " in ",
+    "1",
+    "0",
+    "-1",
+    "9223372036854775807",
+    "1.5",
+    "2u",
+    "'a'",
+    "'ä€'",
+    "b'\\xff'",
+    "r'\\",
+    "''",
+    "null",
+    "true",
+    "has(",
+    ".all(w,",
+    ".map(w,",
+    ".exists(i,w,",
+    ".size()",
+    ".matches('",
+    ".format([",
+    ".substring(",
+    ".indexOf('",
+    ".split(",
+    ".replace('a',",
+    "timestamp(",
+    "duration('1h')",
+    ".getHours()",
+    "int(",
+    "string(",
+    ".orValue(",
+    "cel.bind(",
+    "Object{a:",
+];
+
+#[test]
+fn whatever_is_written_is_an_answer() {
+    let mut random = Rng::with_seed(20_261_121);
+    let (environment, bindings) = (environment(), bindings());
+    let (mut compiled, mut ran) = (0, 0);
+    for _ in 0..30_000 {
+        let source: String = (0..random.usize(1..14)).map(|_| PIECES[random.usize(..PIECES.len())]).collect();
+        if let Ok(program) = Program::compile(&source, &environment) {
+            compiled += 1;
+            ran += usize::from(program.run(&bindings, &mut Budget::of(10_000)).is_ok());
+        }
+    }
+    assert!(compiled > 100 && ran > 10, "{compiled} compiled, {ran} ran");
+}
+
+#[test]
+fn expressions_of_random_values_are_answers() {
+    const VALUES: [&str; 18] = [
+        "x",
+        "x.a",
+        "x.b",
+        "x.c",
+        "x.d",
+        "x.deep",
+        "x.big",
+        "words",
+        "pod.labels",
+        "'täxt'",
+        "''",
+        "-1",
+        "5u",
+        "1e308",
+        "duration('1h')",
+        "timestamp(0)",
+        "optional.none()",
+        "dyn([[1], 'a'])",
+    ];
+    const FORMS: [&str; 34] = [
+        "A + B",
+        "A - B",
+        "A * B",
+        "A / B",
+        "A % B",
+        "A < B",
+        "A == B",
+        "A in B",
+        "-A",
+        "!A",
+        "A[B]",
+        "A.?k",
+        "size(A)",
+        "A.all(e, e == B)",
+        "A.map(e, e + B)",
+        "A.substring(B)",
+        "A.substring(B, B)",
+        "A.indexOf(B)",
+        "A.lastIndexOf(B, 1)",
+        "A.split(B)",
+        "A.join(B)",
+        "A.replace(A, B)",
+        "A.charAt(B)",
+        "A.findAll(B, 2)",
+        "A.format([B])",
+        "A.format(B)",
+        "A.sum()",
+        "A.max()",
+        "A.sort()",
+        "A.slice(0, B)",
+        "int(A)",
+        "string(A)",
+        "A.getMonth()",
+        "math.abs(A)",
+    ];
+    let mut random = Rng::with_seed(7);
+    for _ in 0..20_000 {
+        let mut source = FORMS[random.usize(..FORMS.len())].to_owned();
+        for _ in 0..random.usize(..3) {
+            source = source.replacen('A', &format!("({})", FORMS[random.usize(..FORMS.len())]), 1);
+        }
+        // Unknown types leave everything to the run.
+        let source: String = source
+            .chars()
+            .map(|c| match c {
+                'A' | 'B' => format!("dyn({})", VALUES[random.usize(..VALUES.len())]),
+                c => c.to_string(),
+            })
+            .collect();
+        if let Ok(program) = Program::compile(&source, &environment()) {
+            let _ = program.run(&bindings(), &mut Budget::of(100_000));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Values from JSON and back.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Number, Value as Json};
+
+use super::{Key, Value, duration, timestamp};
+use crate::error::Error;
+
+impl From<&Json> for Value {
+    /// The value that JSON says, without knowing a schema.
+    fn from(json: &Json) -> Self {
+        match json {
+            Json::Null => Self::Null,
+            Json::Bool(value) => Self::Bool(*value),
+            Json::Number(number) => Self::from(number),
+            Json::String(text) => Self::from(text.as_str()),
+            Json::Array(items) => Self::list(items.iter().map(Self::from).collect()),
+            Json::Object(fields) => Self::from(fields),
+        }
+    }
+}
+
+impl From<&serde_json::Map<String, Json>> for Value {
+    fn from(fields: &serde_json::Map<String, Json>) -> Self {
+        Self::map(fields.iter().map(|(name, value)| (Key::from(name.as_str()), Self::from(value))))
+    }
+}
+
+impl From<&Number> for Value {
+    fn from(number: &Number) -> Self {
+        match (number.as_i64(), number.as_u64()) {
+            (Some(value), _) => Self::Int(value),
+            (None, Some(value)) => Self::Uint(value),
+            (None, None) => Self::Double(number.as_f64().unwrap_or(f64::NAN)),
+        }
+    }
+}
+
+impl Value {
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// When it holds something that JSON has no words for.
+    pub fn to_json(&self) -> Result<Json, Error> {
+        Ok(match self {
+            Self::Null | Self::Optional(None) => Json::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Int(value) => (*value).into(),
+            Self::Uint(value) => (*value).into(),
+            Self::Double(value) => Number::from_f64(*value).map(Json::Number).ok_or_else(|| no_json(self))?,
+            Self::String(text) => Json::from(&**text),
+            Self::Bytes(bytes) => BASE64_STANDARD.encode(bytes).into(),
+            Self::List(list) => list.items.iter().map(Self::to_json).collect::<Result<Json, _>>()?,
+            Self::Map(map) => {
+                let fields = map.iter().map(|(key, value)| Ok((key.to_string(), value.to_json()?)));
+                Json::Object(fields.collect::<Result<_, Error>>()?)
+            }
+            Self::Duration(nanos) => duration(*nanos).into(),
+            Self::Timestamp(at) => timestamp(*at).into(),
+            Self::Optional(Some(value)) => value.to_json()?,
+            Self::Type(_) | Self::Foreign(_) => return Err(no_json(self)),
+        })
+    }
+}
+
+fn no_json(value: &Value) -> Error {
+    Error::failed(format!("a {} cannot be written as JSON", value.type_name()))
+}
