@@ -31,17 +31,16 @@ impl Kind {
     /// Quotas.
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
     /// Jobs.
-    pub const JOB: Self = Self {
-        group: Cow::Borrowed("batch"),
-        version: Cow::Borrowed("v1"),
-        kind: Cow::Borrowed("Job"),
-        plural: Cow::Borrowed("jobs"),
-        namespaced: true,
-    };
+    pub const JOB: Self = Self::v1("batch", "Job", "jobs", true);
 
     const fn core(kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+        Self::v1("", kind, plural, namespaced)
+    }
+
+    /// A kind in version `v1` of its group.
+    pub const fn v1(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self {
-            group: Cow::Borrowed(""),
+            group: Cow::Borrowed(group),
             version: Cow::Borrowed("v1"),
             kind: Cow::Borrowed(kind),
             plural: Cow::Borrowed(plural),
