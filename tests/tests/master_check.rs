@@ -124,8 +124,11 @@ async fn a_master_that_is_not_reached_and_why() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let server = format!("https://{}", listener.local_addr().unwrap());
     let answers = tokio::spawn(async move {
+        let mut open = Vec::new();
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            // One that is closed would be told by what is written to it.
+            open.push(stream);
         }
     });
     let other = changed(&master, |config| config.server = server);
