@@ -84,8 +84,8 @@ impl Finding {
         Self { cause: one_line(&cause.into()), ..self }
     }
 
-    /// The same, as bad as that.
-    pub fn as_bad_as(self, severity: Severity) -> Self {
+    /// The same, that bad.
+    pub fn graded(self, severity: Severity) -> Self {
         Self { severity, ..self }
     }
 }

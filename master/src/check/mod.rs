@@ -60,7 +60,7 @@ pub async fn run(target: &Target) -> Report {
     let mut report = Report::default();
     let answers = match &seen {
         Err(finding) => {
-            report.add("kubeconfig", vec![finding.clone()]);
+            report.add("kubeconfig", vec![(**finding).clone()]);
             None
         }
         Ok((config, heard)) => {
@@ -93,13 +93,13 @@ pub async fn run(target: &Target) -> Report {
 /// What a server says of itself; its version where it is one whose objects can be read.
 fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Option<Version> {
     let version = match heard {
-        Err(refusal) => Err(refusal::finding(refusal, way)),
-        Ok(heard) if heard.version.code == 401 => Err(refusal::unauthorized(way)),
+        Err(refusal) => Err(Box::new(refusal::finding(refusal, way))),
+        Ok(heard) if heard.version.code == 401 => Err(Box::new(refusal::unauthorized(way))),
         Ok(heard) => Version::of(&heard.version).map(|version| (heard, version)),
     };
     match version {
         Err(finding) => {
-            report.add("master", vec![finding]);
+            report.add("master", vec![*finding]);
             None
         }
         Ok((heard, version)) => {
@@ -134,9 +134,11 @@ fn certificates_of(
 }
 
 /// Reads the kubeconfig.
-fn kubeconfig(path: &Path, here: Option<&Here>) -> Result<Kubeconfig, Finding> {
+fn kubeconfig(path: &Path, here: Option<&Here>) -> Result<Kubeconfig, Box<Finding>> {
     let shown = path.display();
-    let problem = |what: String, remedy: String| Finding::problem("kubeconfig", what, remedy);
+    let problem = |what: String, remedy: &str, cause: &str| {
+        Box::new(Finding::problem("kubeconfig", what, remedy).because(cause))
+    };
     let text = match read(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -148,20 +150,18 @@ fn kubeconfig(path: &Path, here: Option<&Here>) -> Result<Kubeconfig, Finding> {
                 None => "name one that is there; `master kubeconfig --user NAME` makes one".to_owned(),
             };
             let cause = here.filter(|here| !here.exists).map(|_| "no master has run on that directory");
-            return Err(problem(format!("{shown} is not there"), remedy).because(cause.unwrap_or_default()));
+            return Err(problem(format!("{shown} is not there"), &remedy, cause.unwrap_or_default()));
         }
         Err(error) => {
             let remedy =
                 "run this as its owner, or with a kubeconfig of your own (`master kubeconfig --user NAME`)";
-            return Err(
-                problem(format!("{shown} cannot be read"), remedy.to_owned()).because(error.to_string())
-            );
+            return Err(problem(format!("{shown} cannot be read"), remedy, &error.to_string()));
         }
     };
     Kubeconfig::read(&text).ok_or_else(|| {
         let remedy = "use admin.kubeconfig, or one of `master kubeconfig --user NAME`";
         let cause = "needed are a server, its authority, a certificate and its key, each within the file";
-        problem(format!("{shown} is not as a master writes it"), remedy.to_owned()).because(cause)
+        problem(format!("{shown} is not as a master writes it"), remedy, cause)
     })
 }
 

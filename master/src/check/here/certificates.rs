@@ -80,5 +80,5 @@ fn judge(subject: &str, life: &Life, of: Use, now: Timestamp) -> Option<Finding>
         let days = left.as_hours() / 24;
         (Severity::Warning, format!("{name} expires on {}, in {days} days", life.until))
     };
-    Some(Finding::problem(subject, what, remedy).as_bad_as(severity))
+    Some(Finding::problem(subject, what, remedy).graded(severity))
 }

@@ -54,7 +54,7 @@ fn short(directory: &str, room: Room, store_bytes: Option<u64>) -> Option<Findin
         let severity = if files == 0 { Severity::Problem } else { Severity::Warning };
         let what = format!("{files} more files find room on its disk (inodes)");
         let remedy = "delete what many small files lie there, or give the directory another disk";
-        return Some(Finding::problem(directory, what, remedy).as_bad_as(severity));
+        return Some(Finding::problem(directory, what, remedy).graded(severity));
     }
     let is_short = free_bytes < SHORT_BYTES;
     let no_backup = store_bytes.is_some_and(|bytes| free_bytes < bytes);

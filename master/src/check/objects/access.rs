@@ -46,7 +46,7 @@ fn of_subject(kind: &'static str, binding: &Object, subject: &Value) -> Option<F
     let delete =
         format!("if nobody meant that, `kubectl delete {} {}`", kind.to_lowercase(), namespaced(binding));
     let found = |severity: Severity, what: String| {
-        Some(Finding::problem(Subject::of(kind, binding), what, delete.clone()).as_bad_as(severity))
+        Some(Finding::problem(Subject::of(kind, binding), what, delete.clone()).graded(severity))
     };
     if whose != "ServiceAccount" && ANONYMOUS.contains(&who) {
         let is_stock = role_kind == "ClusterRole" && STOCK.contains(role);

@@ -48,11 +48,11 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// Everything that is read; a kind that several checks look at is read once.
 const ROWS: &[Row] = &[
     row(
-        Kind::v1("", "Node", "nodes", false),
+        Kind::of("", "Node", "nodes", false),
         &["spec.unschedulable", "spec.taints", "status.conditions", "status.nodeInfo"],
     ),
     Row {
-        kind: Kind::v1("coordination.k8s.io", "Lease", "leases", true),
+        kind: Kind::of("coordination.k8s.io", "Lease", "leases", true),
         namespace: "kube-node-lease",
         kept: &["spec.renewTime", "spec.leaseDurationSeconds"],
     },
@@ -73,34 +73,34 @@ const ROWS: &[Row] = &[
     ),
     row(Kind::NAMESPACE, &["metadata.deletionTimestamp", "spec.finalizers", "status.conditions"]),
     row(
-        Kind::v1("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        Kind::of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
         &["metadata.deletionTimestamp", "status.conditions"],
     ),
     row(
-        Kind::v1("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
+        Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
         &["spec.signerName", "spec.username", "status"],
     ),
     row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
     row(
-        Kind::v1(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", true),
+        Kind::of(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", true),
         &["spec.minAvailable", "spec.maxUnavailable", "status"],
     ),
-    row(Kind::v1(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), &["webhooks"]),
-    row(Kind::v1(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), &["webhooks"]),
+    row(Kind::of(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), &["webhooks"]),
+    row(Kind::of(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), &["webhooks"]),
     row(
-        Kind::v1("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
+        Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
         &["spec.storageClassName", "status.phase"],
     ),
     row(
-        Kind::v1("storage.k8s.io", "StorageClass", "storageclasses", false),
+        Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false),
         &["volumeBindingMode", "provisioner"],
     ),
     row(
-        Kind::v1("", "Service", "services", true),
+        Kind::of("", "Service", "services", true),
         &["spec.type", "spec.selector", "spec.publishNotReadyAddresses"],
     ),
     row(
-        Kind::v1("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
+        Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
         &["metadata.labels", "endpoints"],
     ),
     row(
@@ -118,8 +118,8 @@ const ROWS: &[Row] = &[
             "involvedObject.namespace",
         ],
     ),
-    row(Kind::v1(RBAC, "ClusterRoleBinding", "clusterrolebindings", false), &["roleRef", "subjects"]),
-    row(Kind::v1(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
+    row(Kind::of(RBAC, "ClusterRoleBinding", "clusterrolebindings", false), &["roleRef", "subjects"]),
+    row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
 ];
 
 const VALIDATING: &str = "validatingwebhookconfigurations";

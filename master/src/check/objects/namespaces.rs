@@ -53,5 +53,5 @@ fn stuck(world: &World, namespace: &Object) -> Option<Finding> {
     };
     let severity = if is_late { Severity::Problem } else { Severity::Warning };
     let finding = Finding::problem(Subject::of("Namespace", namespace), "is to be gone and is not", remedy);
-    Some(finding.because(cause).as_bad_as(severity))
+    Some(finding.because(cause).graded(severity))
 }

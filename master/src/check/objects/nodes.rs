@@ -45,7 +45,7 @@ pub fn findings(world: &World) -> Vec<Finding> {
     let nodes = world.of("nodes");
     let mut found: Vec<Finding> =
         nodes.iter().flat_map(|node| of_node(world, node, leases.get(node.name.as_str()).copied())).collect();
-    if !nodes.is_empty() && nodes.iter().all(|node| closed(node)) {
+    if !nodes.is_empty() && nodes.iter().all(closed) {
         let remedy = "take a taint off (`kubectl taint nodes NAME KEY-`) or uncordon a node; pods may tolerate taints instead";
         let cause = "every node is cordoned or has a taint";
         found.push(Finding::warning("nodes", "none takes pods without tolerations", remedy).because(cause));

@@ -55,7 +55,7 @@ fn nowhere(
             "bring the service back, or delete the configuration"
         };
         let severity = if refuses && are_called { Severity::Problem } else { Severity::Warning };
-        Finding::problem(Subject::of(kind, of), what, remedy).because(cause).as_bad_as(severity)
+        Finding::problem(Subject::of(kind, of), what, remedy).because(cause).graded(severity)
     };
     lost.map(finding).collect()
 }

@@ -57,5 +57,5 @@ pub fn findings(reading: Option<&Reading>) -> Vec<Finding> {
     let what = format!("the master's clock is {} s {side} the one here", apart.as_secs());
     let remedy = "set both by the same time servers (chrony, systemd-timesyncd), and those of the nodes too";
     let severity = if apart > WRONG { Severity::Problem } else { Severity::Warning };
-    vec![Finding::problem("clock", what, remedy).as_bad_as(severity)]
+    vec![Finding::problem("clock", what, remedy).graded(severity)]
 }

@@ -23,7 +23,7 @@ impl Version {
     ///
     /// # Errors
     /// The finding that it is none.
-    pub fn of(answer: &Answer) -> Result<Self, Finding> {
+    pub fn of(answer: &Answer) -> Result<Self, Box<Finding>> {
         let document: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match document.get("gitVersion").and_then(Value::as_str) {
             Some(text) if minor(text).is_some() => Ok(Self { text: text.to_owned() }),
@@ -31,7 +31,7 @@ impl Version {
                 let what = "what answers is no Kubernetes API server";
                 let remedy = "correct the address in the kubeconfig (`server:`)";
                 let said = format!("/version answers {} and no version", answer.code);
-                Err(Finding::problem("master", what, remedy).because(said))
+                Err(Box::new(Finding::problem("master", what, remedy).because(said)))
             }
         }
     }

@@ -31,14 +31,14 @@ impl Kind {
     /// Quotas.
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
     /// Jobs.
-    pub const JOB: Self = Self::v1("batch", "Job", "jobs", true);
+    pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
 
     const fn core(kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
-        Self::v1("", kind, plural, namespaced)
+        Self::of("", kind, plural, namespaced)
     }
 
     /// A kind in version `v1` of its group.
-    pub const fn v1(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+    pub const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self {
             group: Cow::Borrowed(group),
             version: Cow::Borrowed("v1"),
