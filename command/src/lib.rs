@@ -4,6 +4,7 @@
 mod logging;
 mod parse;
 mod process;
+mod values;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;
+pub use values::{Values, Wanted};
 
 /// Exit code for flags and files that cannot be used.
 const MISUSED: u8 = 2;
