@@ -1,5 +1,6 @@
 //! The kinds of Kubernetes that a master serves, a row each.
 
+pub mod common;
 mod events;
 mod old_pods;
 
@@ -35,32 +36,6 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const SCHEDULING: &str = "scheduling.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
-/// What field selectors may ask of a pod.
-const POD_FIELDS: &[&str] = &[
-    "spec.nodeName",
-    "spec.restartPolicy",
-    "spec.hostNetwork",
-    "spec.schedulerName",
-    "spec.serviceAccountName",
-    "status.phase",
-    "status.podIP",
-    "status.nominatedNodeName",
-];
-/// What field selectors may ask of an event.
-const EVENT_FIELDS: &[&str] = &[
-    "involvedObject.kind",
-    "involvedObject.namespace",
-    "involvedObject.name",
-    "involvedObject.uid",
-    "involvedObject.apiVersion",
-    "involvedObject.resourceVersion",
-    "involvedObject.fieldPath",
-    "reason",
-    "reportingComponent",
-    "source",
-    "type",
-];
-
 /// Everything that is served.
 // A table is read by its columns.
 #[rustfmt::skip]
@@ -69,27 +44,25 @@ pub fn all() -> Vec<Resource> {
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
             .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
             .fields(&["status.phase"]).columns(table::NAMESPACES),
-        v1(CORE, "Node", "nodes", "node").short(&["no"]).cluster().with_status().made_with_status()
-            .fields(&["spec.unschedulable"]).columns(table::NODES),
-        v1(CORE, "Pod", "pods", "pod").short(&["po"]).in_all().with_status()
-            .fields(POD_FIELDS).columns(table::PODS)
+        common::nodes().with_status().made_with_status(),
+        common::pods().with_status()
             .part(Subresource::binding()).part(Subresource::eviction())
             .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
             .part(Subresource::fields("resize", write::resources)),
         Resource::new(CORE, "v1beta3", "Pod", "pods", "pod").with_status()
-            .fields(POD_FIELDS).columns(table::PODS)
+            .fields(common::POD_FIELDS).columns(table::PODS)
             .part(Subresource::binding()).part(Subresource::eviction())
             .strategy(Arc::new(old_pods::AsStored)).schema(Arc::new(old_pods::Fields))
             .stored_as("pods", Arc::new(old_pods::Hosted)),
         v1(CORE, "Binding", "bindings", "binding").made_as("pods", "binding"),
-        v1(CORE, "ConfigMap", "configmaps", "configmap").short(&["cm"]).columns(table::CONFIG_MAPS),
-        v1(CORE, "Secret", "secrets", "secret").fields(&["type"]).columns(table::SECRETS),
+        common::config_maps(),
+        common::secrets(),
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())
             .columns(table::SERVICE_ACCOUNTS),
         v1(CORE, "Service", "services", "service").short(&["svc"]).made_by_update().in_all().with_status()
             .columns(table::SERVICES),
         v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).made_by_update().columns(table::ENDPOINTS),
-        v1(CORE, "Event", "events", "event").short(&["ev"]).made_by_update().fields(EVENT_FIELDS).columns(table::EVENTS),
+        common::events().made_by_update(),
         v1(EVENTS, "Event", "events", "event").short(&["ev"]).made_by_update().fields(events::FIELDS)
             .columns(Through { columns: table::EVENTS, view: events::Newer })
             .stored_as("events", Arc::new(events::Newer)),

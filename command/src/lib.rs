@@ -1,13 +1,18 @@
-//! What the commands of the project have in common: how arguments are read, the log is written, and mistakes are told.
+//! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, and what
+//! the kernel counts of a process.
 
 mod logging;
 mod parse;
+mod process;
+mod values;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use logging::Logging;
 pub use parse::Failure;
+pub use process::Process;
+pub use values::{Values, Wanted};
 
 /// Exit code for flags and files that cannot be used.
 const MISUSED: u8 = 2;

@@ -1,13 +1,12 @@
 //! What is counted, for Prometheus; the stock kubelet's names where it has one.
 
-use std::sync::atomic::AtomicU64;
-
+use command::Process;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 /// Names and values that tell the series of one metric apart.
 type Labels = Vec<(&'static str, String)>;
@@ -37,17 +36,6 @@ pub struct Metrics {
     probes: Counters,
     evictions: Counters,
     process: Process,
-}
-
-/// The process itself.
-#[derive(Debug, Default)]
-struct Process {
-    cpu_seconds: Counter<f64, AtomicU64>,
-    resident_bytes: Gauge,
-    virtual_bytes: Gauge,
-    open_fds: Gauge,
-    max_fds: Gauge,
-    start_time_seconds: Gauge<f64, AtomicU64>,
 }
 
 /// What is running, counted when it is asked for.
@@ -172,17 +160,7 @@ impl Metrics {
         r.register("kubelet_image_pull_duration_seconds", "Pulls of images", self.image_pull.clone());
         r.register("prober_probe", "Probes by their result", self.probes.clone());
         r.register("kubelet_evictions", "Pods evicted, by what ran short", self.evictions.clone());
-        let p = &self.process;
-        r.register_with_unit("process_cpu", "Time on processors", Unit::Seconds, p.cpu_seconds.clone());
-        r.register("process_resident_memory_bytes", "Memory in use", p.resident_bytes.clone());
-        r.register("process_virtual_memory_bytes", "Memory mapped", p.virtual_bytes.clone());
-        r.register("process_open_fds", "Files open", p.open_fds.clone());
-        r.register("process_max_fds", "Files that may be open", p.max_fds.clone());
-        r.register(
-            "process_start_time_seconds",
-            "When the process began, in seconds since 1970",
-            p.start_time_seconds.clone(),
-        );
+        self.process.register(r);
     }
 
     /// A pod's containers have all started, so many seconds after the pod was first seen.
@@ -297,40 +275,5 @@ impl Probe<'_> {
             ("namespace", own(self.namespace)),
             ("pod_uid", own(self.uid)),
         ]
-    }
-}
-
-impl Process {
-    /// Reads /proc; what cannot be read keeps its last value.
-    fn look(&self) {
-        /// `USER_HZ`, which Linux promises to programs on every architecture we build for.
-        const TICKS_A_SECOND: f64 = 100.0;
-
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-        let stat = read("/proc/self/stat");
-        // The second field, the program's name, is in parentheses and may hold spaces; the state follows it.
-        let fields: Vec<f64> = stat
-            .rsplit_once(')')
-            .map(|(_, rest)| {
-                rest.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0.0)).collect()
-            })
-            .unwrap_or_default();
-        let field = |number: usize| fields.get(number).copied().unwrap_or_default();
-        let cpu = (field(10) + field(11)) / TICKS_A_SECOND;
-        self.cpu_seconds.inc_by((cpu - self.cpu_seconds.get()).max(0.0));
-        let boot = read("/proc/stat");
-        let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
-        self.start_time_seconds.set(boot.unwrap_or_default() + field(18) / TICKS_A_SECOND);
-        let status = read("/proc/self/status");
-        let bytes = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().trim_end_matches("kB").trim().parse::<i64>().ok().map(|kib| kib * 1024)
-        };
-        self.resident_bytes.set(bytes("VmRSS:").unwrap_or_default());
-        self.virtual_bytes.set(bytes("VmSize:").unwrap_or_default());
-        let open = std::fs::read_dir("/proc/self/fd").map(Iterator::count).unwrap_or_default();
-        self.open_fds.set(i64::try_from(open).unwrap_or(i64::MAX));
-        let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-        self.max_fds.set(limits.current.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(-1));
     }
 }

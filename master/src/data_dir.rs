@@ -60,6 +60,16 @@ impl DataDir {
         Self { path: path.to_owned() }
     }
 
+    /// Where its certificates are.
+    pub fn pki(&self) -> PathBuf {
+        self.path.join(PKI)
+    }
+
+    /// Where the kubeconfig of its administrator is.
+    pub fn admin_kubeconfig(&self) -> PathBuf {
+        self.path.join(ADMIN)
+    }
+
     /// Makes the directory where there is none and takes it.
     ///
     /// # Errors
@@ -90,7 +100,7 @@ impl DataDir {
     /// # Errors
     /// When they cannot be made or used.
     pub fn open_pki(&self, now: Timestamp) -> Result<Pki, Error> {
-        Ok(Pki::open(&self.path.join(PKI), now)?)
+        Ok(Pki::open(&self.pki(), now)?)
     }
 
     /// Writes down where nodes and people find this master.
@@ -111,7 +121,7 @@ impl DataDir {
     /// # Errors
     /// When the one there cannot be read or a new one not be written.
     pub fn admit_admin(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<(), Error> {
-        let path = self.path.join(ADMIN);
+        let path = self.admin_kubeconfig();
         let server = format!("https://{address}");
         if let Some(bytes) = files::read(&path)? {
             let read = String::from_utf8(bytes).ok().and_then(|text| Kubeconfig::read(&text));
@@ -136,7 +146,7 @@ impl DataDir {
         if user.is_empty() {
             return Err(Error::NoUser);
         }
-        let pki = Pki::read(&self.path.join(PKI), now)?;
+        let pki = Pki::read(&self.pki(), now)?;
         kubeconfig(&pki, format!("https://{}", self.advertised()?), user, groups, now)
     }
 
@@ -145,11 +155,15 @@ impl DataDir {
     /// # Errors
     /// As [`Self::kubeconfig`].
     pub fn join_string(&self, now: Timestamp) -> Result<String, Error> {
-        let pki = Pki::read(&self.path.join(PKI), now)?;
+        let pki = Pki::read(&self.pki(), now)?;
         Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
     }
 
-    fn advertised(&self) -> Result<SocketAddr, Error> {
+    /// Where nodes and people were told that this master is.
+    ///
+    /// # Errors
+    /// When no master has run here yet, or the file cannot be read.
+    pub fn advertised(&self) -> Result<SocketAddr, Error> {
         let path = self.path.join(ADDRESS);
         let line = files::read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
         line.and_then(|line| line.trim().parse().ok()).ok_or(Error::NoAddress(path))

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod api;
 pub mod backup;
+pub mod check;
 pub mod cli;
 pub mod controllers;
 pub mod data_dir;

@@ -115,13 +115,7 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
     let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
     let config = Kubeconfig::read(&text)
         .with_context(|| format!("{shown} is not as `master kubeconfig` writes it: a server, its authority, a certificate and its key"))?;
-    let remote = Remote {
-        server: &config.server,
-        authority: &config.authority,
-        certificates: &config.credentials.certificates,
-        key: &config.credentials.key,
-    };
-    let client = Client::outside(&remote)
+    let client = Client::outside(&Remote::from(&config))
         .map_err(anyhow::Error::from_boxed)
         .with_context(|| format!("cannot use {shown}"))?;
     let facts = Facts { root_ca: config.authority };

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use api::table;
 use apiserver::Resource;
+use apiserver::kinds::common;
 use apiserver::resource::{Fields, Subresource};
 use serde_json::{Map, Value};
 
@@ -22,52 +22,19 @@ const READ: &[&str] = &["get", "list", "watch"];
 const STREAM: &[&str] = &["create", "get"];
 
 static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
-    let pods = row("Pod", PODS, "pod")
-        .short(&["po"])
-        .in_all()
+    let pods = common::pods()
         .part(Subresource::elsewhere("attach", ("", "v1", "PodAttachOptions"), STREAM))
         .part(Subresource::elsewhere("exec", ("", "v1", "PodExecOptions"), STREAM))
-        .part(Subresource::elsewhere("log", ("", "v1", "Pod"), &["get"]))
-        .fields(&[
-            "spec.nodeName",
-            "spec.restartPolicy",
-            "spec.hostNetwork",
-            "spec.schedulerName",
-            "spec.serviceAccountName",
-            "status.phase",
-            "status.podIP",
-            "status.nominatedNodeName",
-        ])
-        .columns(table::PODS)
-        .owner(pod_owner);
-    let events = row("Event", EVENTS, "event").short(&["ev"]).columns(table::EVENTS).fields(&[
-        "involvedObject.kind",
-        "involvedObject.namespace",
-        "involvedObject.name",
-        "involvedObject.uid",
-        "involvedObject.apiVersion",
-        "involvedObject.resourceVersion",
-        "involvedObject.fieldPath",
-        "reason",
-        "reportingComponent",
-        "source",
-        "type",
-    ]);
-    let config_maps = row("ConfigMap", CONFIG_MAPS, "configmap").short(&["cm"]).columns(table::CONFIG_MAPS);
-    let secrets = row("Secret", SECRETS, "secret").fields(&["type"]).columns(table::SECRETS);
-    let nodes = row("Node", NODES, "node").short(&["no"]).cluster();
-    vec![
-        pods,
-        nodes.fields(&["spec.unschedulable"]).columns(table::NODES),
-        events,
-        config_maps.owner(local_owner),
-        secrets.owner(local_owner),
-    ]
+        .part(Subresource::elsewhere("log", ("", "v1", "Pod"), &["get"]));
+    let rows = [
+        pods.owner(pod_owner),
+        common::nodes().owner(kubelet_owner),
+        common::events().owner(kubelet_owner),
+        common::config_maps().owner(local_owner),
+        common::secrets().owner(local_owner),
+    ];
+    rows.into_iter().map(|row| row.verbs(READ)).collect()
 });
-
-fn row(kind: &'static str, plural: &'static str, singular: &'static str) -> Resource {
-    Resource::new("", "v1", kind, plural, singular).verbs(READ).owner(kubelet_owner)
-}
 
 /// Everything that is served.
 pub fn all() -> Vec<Resource> {

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, PodStatus};
 use serde_json::{Map, Value, json};
 
+pub mod notes;
+
 use super::{Board, resources};
 use crate::observed::PodUid;
 use crate::report::{About, Mail, NodeReport, Note, Report, Severity};

@@ -14,8 +14,8 @@ pub use door::{Door, router};
 pub use fetch::fetch;
 pub use restore::restore;
 
-/// The name of the socket in the directory of the master.
-const SOCKET: &str = "master.sock";
+/// The name of the socket in the directory of the master, which is open as long as it runs.
+pub const SOCKET: &str = "master.sock";
 /// Where on the socket a backup is.
 const PATH: &str = "/backup";
 /// Tells the revision of a backup.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A lightweight Kubernetes control plane.
 #[derive(Debug, Parser)]
@@ -27,10 +27,33 @@ pub enum Verb {
     Kubeconfig(Kubeconfig),
     /// Print the one line that a node needs to join
     JoinString,
+    /// Look whether the cluster is healthy, and say of each finding why it is so and what to do
+    Check(Check),
     /// Write all objects of the running master into a new file
     Backup(Backup),
     /// Make the store of a master that does not run from a backup
     Restore(Restore),
+}
+
+/// Which cluster, and how to tell it.
+#[derive(Clone, Debug, Args)]
+pub struct Check {
+    /// Where the master is, as `master kubeconfig` writes it, by default admin.kubeconfig of the data-dir; with it alone no
+    /// directory is looked into
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// How to tell it
+    #[arg(long, value_name = "text|json", default_value = "text")]
+    pub format: CheckFormat,
+}
+
+/// How findings are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// A line a finding, for people.
+    Text,
+    /// One JSON object.
+    Json,
 }
 
 /// Where to.

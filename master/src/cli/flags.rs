@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
-use command::{Logging, commas};
+use command::{Logging, Values, Wanted, commas};
 
 use super::args::RunFlags;
-use super::values::{self, Wanted};
+use super::values;
 use super::{config, storage};
 use crate::options::Options;
 
@@ -129,47 +129,15 @@ impl Flags {
             }
         }
     }
+}
 
-    fn refuse(&mut self, name: &str, text: &str, wanted: &Wanted) {
+impl Values for Flags {
+    fn refuse(&mut self, name: &str, text: &str, wanted: &str) {
         let name = match &self.file {
             None => name.to_owned(),
             Some(path) => format!("{path}: {}", config::field(name)),
         };
         self.mistakes.push(format!("{name}: \"{text}\" {wanted}"));
-    }
-
-    fn set<T>(
-        &mut self,
-        name: &str,
-        given: &Option<String>,
-        read: impl Fn(&str) -> Result<T, Wanted>,
-        into: &mut T,
-    ) {
-        if let Some(text) = given {
-            match read(text) {
-                Ok(value) => *into = value,
-                Err(wanted) => self.refuse(name, text, &wanted),
-            }
-        }
-    }
-
-    fn extend<T>(
-        &mut self,
-        name: &str,
-        given: &[String],
-        read: impl Fn(&str) -> Result<T, Wanted>,
-        into: &mut Vec<T>,
-    ) {
-        if given.is_empty() {
-            return;
-        }
-        into.clear();
-        for text in given {
-            match read(text) {
-                Ok(value) => into.push(value),
-                Err(wanted) => self.refuse(name, text, &wanted),
-            }
-        }
     }
 }
 

@@ -11,9 +11,10 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 
+use crate::check::{self, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use args::{Backup, Cli, Controllers, Kubeconfig, Restore, RunFlags, Verb};
+use args::{Backup, Check, CheckFormat, Cli, Controllers, Kubeconfig, Restore, RunFlags, Verb};
 use command::{Command, Failure, Logging, failed};
 
 /// This command.
@@ -41,6 +42,7 @@ pub fn main() -> ExitCode {
         Verb::Controllers(ref of) => controllers(of),
         Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
         Verb::JoinString => print(join_string(&data_dir)),
+        Verb::Check(ref of) => check(of, cli.data_dir),
         Verb::Backup(ref to) => print(backup(&data_dir, to)),
         Verb::Restore(ref from) => print(restore(&data_dir, from)),
     }
@@ -96,6 +98,24 @@ fn backup(data_dir: &Path, to: &Backup) -> anyhow::Result<String> {
 
 fn restore(data_dir: &Path, from: &Restore) -> anyhow::Result<String> {
     crate::backup::restore(data_dir, &from.file, from.replace, Timestamp::now())
+}
+
+fn check(of: &Check, data_dir: Option<PathBuf>) -> ExitCode {
+    // The directory that nobody named is that of another master, when a kubeconfig was named.
+    let data_dir = data_dir.or_else(|| of.kubeconfig.is_none().then(|| PathBuf::from(DATA_DIR)));
+    let target = Target { kubeconfig: of.kubeconfig.clone(), data_dir };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error.into()),
+    };
+    let report = runtime.block_on(check::run(&target));
+    let text = match of.format {
+        CheckFormat::Text => check::as_text(&report),
+        CheckFormat::Json => format!("{:#}\n", check::as_json(&report)),
+    };
+    // Whoever closed the pipe has read enough; the code says the rest.
+    let _ = print(Ok(text));
+    if report.is_healthy() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn print(text: anyhow::Result<String>) -> ExitCode {

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
+use command::Wanted;
 
-use super::values::{Wanted, one_of};
+use super::values::one_of;
 use crate::options::{Etcd, Options, Storage};
 
 /// `embedded` or `etcd`.

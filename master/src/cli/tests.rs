@@ -45,6 +45,7 @@ fn every_mistake_is_one_line() {
         ("kubeconfig --group a", 1),
         ("backup", 1),
         ("restore --replace", 1),
+        ("check --format yaml", 1),
     ] {
         match read(line) {
             Err(Failure::Mistakes(found, _)) => {

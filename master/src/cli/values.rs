@@ -2,12 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use command::Wanted;
+
 use crate::controllers::NAMES;
 use crate::options::Controllers;
 use crate::pki::names;
-
-/// What a text should have been.
-pub type Wanted = String;
 
 /// An address.
 pub fn ip(text: &str) -> Result<IpAddr, Wanted> {

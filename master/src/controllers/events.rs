@@ -46,8 +46,8 @@ impl Expiry {
     }
 }
 
-/// When an event last happened.
-fn happened(event: &Object) -> Option<Timestamp> {
+/// When an event last happened, where its times were kept.
+pub fn happened(event: &Object) -> Option<Timestamp> {
     let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
     let read = |text: &str| text.parse::<Timestamp>().ok();
     let told = times.iter().filter_map(|path| event.kept(path).and_then(Value::as_str).and_then(read));

@@ -27,7 +27,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use self::client::{Client, Delete, Error, Json, Kind, Remote};
+pub use self::client::{Address, Client, Delete, Error, Json, Kind, Remote};
+pub use self::events::happened;
+pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
 use crate::options::Controllers;

@@ -58,11 +58,16 @@ const KEPT: &[(&str, &[&str])] = &[
 impl Object {
     /// Takes what is remembered out of an object of that resource (`pods`, `jobs.batch`).
     pub fn of(resource: &str, object: &Json) -> Self {
+        let paths = KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths);
+        Self::keeping(paths, object)
+    }
+
+    /// Takes the metadata and the fields of those paths (`status.phase`) out of an object.
+    pub fn keeping(paths: &[&str], object: &Json) -> Self {
         let metadata = object.get("metadata").and_then(Value::as_object);
         let field = |name: &str| metadata.and_then(|metadata| metadata.get(name));
         let string = |name: &str| text(field(name));
         let list = |name: &str| field(name).and_then(Value::as_array).into_iter().flatten();
-        let paths = KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths);
         Self {
             namespace: string("namespace"),
             name: string("name"),

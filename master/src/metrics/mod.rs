@@ -3,14 +3,12 @@
 mod labels;
 mod layer;
 mod lines;
-mod process;
 mod store;
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use apiserver::Catalog;
@@ -18,6 +16,7 @@ use apiserver::registry::Registry as Objects;
 use apiserver::store::Scope;
 use axum::Router;
 use axum::routing::get;
+use command::Process;
 use http::header;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -25,10 +24,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
 
 use self::labels::{Resource, What};
-use self::process::Process;
 
 pub use layer::observe;
 pub use store::Measured;
@@ -139,17 +137,7 @@ impl Metrics {
             "Requests to the store, whichever it is",
             self.storage.clone(),
         );
-        let p = &self.process;
-        r.register_with_unit("process_cpu", "Time on processors", Unit::Seconds, p.cpu_seconds.clone());
-        r.register("process_resident_memory_bytes", "Memory in use", p.resident_bytes.clone());
-        r.register("process_virtual_memory_bytes", "Memory mapped", p.virtual_bytes.clone());
-        r.register("process_open_fds", "Files open", p.open_fds.clone());
-        r.register("process_max_fds", "Files that may be open", p.max_fds.clone());
-        r.register(
-            "process_start_time_seconds",
-            "When the process began, in seconds since 1970",
-            p.start_time_seconds.clone(),
-        );
+        self.process.register(r);
     }
 
     /// The store answered.
@@ -199,6 +187,3 @@ impl Drop for Counted {
         self.0.dec();
     }
 }
-
-/// A number that a process counts up by itself.
-type Seconds = Counter<f64, AtomicU64>;

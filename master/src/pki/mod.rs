@@ -23,6 +23,7 @@ use authority::{Authority, Purpose};
 pub use error::Error;
 pub use names::Names;
 use read::Facts;
+pub use read::Life;
 
 /// What the names of authorities begin with; the rest is of their key, because clients take authorities of one name for one.
 const ROOT_NAME: &str = "coracle-root";
@@ -35,6 +36,9 @@ const INTERMEDIATE: &str = "intermediate";
 const SERVING: &str = "serving.pem";
 /// The key that signs tokens of service accounts; no certificate goes with it.
 const SERVICE_ACCOUNT: &str = "service-account";
+
+/// The files of the directory that hold certificates.
+pub const CERTIFICATES: [&str; 3] = ["root.crt", "intermediate.crt", SERVING];
 
 /// The authorities of a cluster.
 #[derive(Debug)]
@@ -227,6 +231,14 @@ impl Pki {
     fn lead(&self, signed: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
         std::iter::once(signed).chain(self.chain.iter().cloned()).collect()
     }
+}
+
+/// When the certificates of a PEM file begin and end, in order.
+///
+/// # Errors
+/// What is wrong with the file, as the end of a sentence that begins with it.
+pub fn lives(pem: &[u8]) -> Result<Vec<Life>, String> {
+    read::certificates(pem)?.iter().map(|der| Life::of(der)).collect()
 }
 
 /// A certificate (or a chain) and a key, either of which may not be there.

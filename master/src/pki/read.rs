@@ -110,6 +110,40 @@ impl Facts {
     }
 }
 
+/// From when to when a certificate is good, and what it is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The common name of its subject, or all of the subject where it has none.
+    pub name: String,
+    /// Its first second.
+    pub from: Timestamp,
+    /// Its last second.
+    pub until: Timestamp,
+    /// Whether it may sign others.
+    pub is_authority: bool,
+}
+
+impl Life {
+    /// Reads a certificate.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(der: &[u8]) -> Result<Self, String> {
+        let damaged = |error: &dyn std::fmt::Display| format!("holds a damaged certificate: {error}");
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| damaged(&error))?;
+        let subject = certificate.subject();
+        let common = subject.iter_common_name().next().and_then(|name| name.as_str().ok());
+        let validity = certificate.validity();
+        let at = |second: i64| Timestamp::from_second(second).map_err(|error| damaged(&error));
+        Ok(Self {
+            name: common.map_or_else(|| subject.to_string(), str::to_owned),
+            from: at(validity.not_before.timestamp())?,
+            until: at(validity.not_after.timestamp())?,
+            is_authority: certificate.is_ca(),
+        })
+    }
+}
+
 /// Whether one certificate was signed by the key of the other.
 pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
     let (Ok((_, signed)), Ok((_, authority))) =

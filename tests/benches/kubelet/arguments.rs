@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::shared::words::parts;
+
 /// One letter of the list of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -15,6 +17,11 @@ pub enum Part {
     Cpu,
     /// (e) The kubelet is started again.
     Restart,
+}
+
+impl Part {
+    /// All of them, in the order of their letters.
+    const ALL: [Self; 5] = [Self::Latency, Self::Throughput, Self::Memory, Self::Cpu, Self::Restart];
 }
 
 /// How the bench was called.
@@ -31,56 +38,31 @@ pub struct Arguments {
     pub window: Duration,
 }
 
+/// The words that this bench alone knows.
+const KNOWN: &str = "--quick, --rounds N, --pods N, --window SECONDS";
+
 impl Arguments {
     /// Reads the command line.
-    pub fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut read = Self {
-            parts: vec![Part::Latency, Part::Throughput, Part::Memory, Part::Cpu, Part::Restart],
-            rounds: 30,
-            pods: 100,
-            tried: 40,
-            window: Duration::from_secs(60),
-        };
-        while let Some(word) = words.next() {
-            let mut number = || {
-                let value = words.next().and_then(|text| text.parse::<usize>().ok()).filter(|n| *n > 0);
-                value.ok_or_else(|| format!("{word} needs a number"))
-            };
-            match word.as_str() {
+    pub fn read() -> Self {
+        let mut read =
+            Self { parts: Vec::new(), rounds: 30, pods: 100, tried: 40, window: Duration::from_secs(60) };
+        let parts = parts(&Part::ALL, KNOWN, |word, words| {
+            match word {
                 "--quick" => {
                     (read.rounds, read.pods, read.tried, read.window) = (5, 10, 8, Duration::from_secs(10));
                 }
-                "--rounds" => read.rounds = number()?,
-                "--pods" => read.pods = number()?,
-                "--window" => read.window = Duration::from_secs(number()? as u64),
-                "--only" => {
-                    let letters = words.next().unwrap_or_default();
-                    read.parts = letters.split(',').map(part).collect::<Result<_, _>>()?;
-                }
-                "--bench" => {} // cargo says so to every bench
-                other => {
-                    return Err(format!(
-                        "{other}: know --quick, --only a,b,c,d,e, --rounds N, --pods N, --window SECONDS"
-                    ));
-                }
+                "--rounds" => read.rounds = words.number(word)?,
+                "--pods" => read.pods = words.number(word)?,
+                "--window" => read.window = Duration::from_secs(words.number(word)? as u64),
+                _ => return Ok(false),
             }
-        }
-        Ok(read)
+            Ok(true)
+        });
+        Self { parts, ..read }
     }
 
     /// Whether a part is asked for.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
-}
-
-fn part(letter: &str) -> Result<Part, String> {
-    Ok(match letter {
-        "a" => Part::Latency,
-        "b" => Part::Throughput,
-        "c" => Part::Memory,
-        "d" => Part::Cpu,
-        "e" => Part::Restart,
-        other => return Err(format!("--only {other}: the parts are a, b, c, d and e")),
-    })
 }

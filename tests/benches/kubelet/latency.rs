@@ -6,8 +6,8 @@ use crate::arguments::Arguments;
 use crate::bare::Bare;
 use crate::clock::{Clock, Happening, Nanos, now};
 use crate::manifests;
-use crate::numbers::{median, quartiles};
-use crate::table::Table;
+use crate::shared::numbers::{median, quartiles};
+use crate::shared::table::Table;
 
 /// Most that a pod may take, as a multiple of the floor.
 const START_TARGET: f64 = 1.10;

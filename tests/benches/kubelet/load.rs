@@ -7,9 +7,10 @@ use tests::World;
 use crate::arguments::{Arguments, Part};
 use crate::bare::Bare;
 use crate::clock::{Clock, Happening, now};
-use crate::numbers::median;
-use crate::table::Table;
-use crate::{gauge, manifests};
+use crate::manifests;
+use crate::shared::gauge;
+use crate::shared::numbers::median;
+use crate::shared::table::Table;
 
 /// Concurrencies that the bare engine is tried with.
 const AT_ONCE: [usize; 4] = [2, 4, 8, 16];

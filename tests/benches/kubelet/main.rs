@@ -8,27 +8,20 @@
 mod arguments;
 mod bare;
 mod clock;
-mod gauge;
 mod latency;
 mod load;
 mod machine;
 mod manifests;
-mod numbers;
 mod probes;
-mod table;
+#[path = "../shared/mod.rs"]
+mod shared;
 
 use arguments::{Arguments, Part};
-use table::Table;
+use shared::table::Table;
 
 #[tokio::main]
 async fn main() {
-    let arguments = match Arguments::read(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(mistake) => {
-            eprintln!("bench: {mistake}");
-            std::process::exit(2);
-        }
-    };
+    let arguments = Arguments::read();
     let mut table = Table::default();
     if arguments.wants(Part::Latency) {
         latency::measure(&arguments, &mut table).await;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tests::World;
 
 use crate::arguments::Arguments;
-use crate::table::Table;
-use crate::{gauge, load, manifests};
+use crate::shared::gauge;
+use crate::shared::table::Table;
+use crate::{load, manifests};
 
 /// Most of a core with ten probes a second on each of a hundred pods, per cent.
 const TARGET: f64 = 5.0;

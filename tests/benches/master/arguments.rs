@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::shared::words::parts;
+
 /// One letter of the list of targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -15,6 +17,11 @@ pub enum Part {
     Requests,
     /// (e) Watches.
     Watches,
+}
+
+impl Part {
+    /// All of them, in the order of their letters.
+    const ALL: [Self; 5] = [Self::Start, Self::Memory, Self::Creates, Self::Requests, Self::Watches];
 }
 
 /// How the bench was called.
@@ -41,11 +48,14 @@ pub struct Arguments {
     pub nodes: usize,
 }
 
+/// The words that this bench alone knows.
+const KNOWN: &str = "--quick, --large, --window SECONDS";
+
 impl Arguments {
     /// Reads the command line.
-    pub fn read(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
+    pub fn read() -> Self {
         let mut read = Self {
-            parts: vec![Part::Start, Part::Memory, Part::Creates, Part::Requests, Part::Watches],
+            parts: Vec::new(),
             starts: 9,
             pods: 2000,
             clients: 16,
@@ -56,47 +66,24 @@ impl Arguments {
             curve: vec![1000, 5000, 20_000, 50_000, 100_000, 150_000],
             nodes: 5000,
         };
-        while let Some(word) = words.next() {
-            match word.as_str() {
+        let parts = parts(&Part::ALL, KNOWN, |word, words| {
+            match word {
                 "--quick" => {
                     (read.starts, read.pods, read.watchers, read.nodes) = (3, 200, 10, 50);
                     (read.window, read.settling) = (Duration::from_secs(1), Duration::from_secs(1));
                     read.curve = vec![500, 1500];
                 }
                 "--large" => read.large = true,
-                "--window" => {
-                    let seconds = words.next().and_then(|text| text.parse().ok()).filter(|n| *n > 0);
-                    read.window = Duration::from_secs(seconds.ok_or("--window needs a number of seconds")?);
-                }
-                "--only" => {
-                    let letters = words.next().unwrap_or_default();
-                    let letters = letters.split(',').filter(|letter| !letter.is_empty());
-                    read.parts = letters.map(part).collect::<Result<_, _>>()?;
-                }
-                "--bench" => {} // cargo says so to every bench
-                other => {
-                    return Err(format!(
-                        "{other}: know --quick, --only a,b,c,d,e, --large, --window SECONDS"
-                    ));
-                }
+                "--window" => read.window = Duration::from_secs(words.number(word)? as u64),
+                _ => return Ok(false),
             }
-        }
-        Ok(read)
+            Ok(true)
+        });
+        Self { parts, ..read }
     }
 
     /// Whether a part is asked for.
     pub fn wants(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }
-}
-
-fn part(letter: &str) -> Result<Part, String> {
-    Ok(match letter {
-        "a" => Part::Start,
-        "b" => Part::Memory,
-        "c" => Part::Creates,
-        "d" => Part::Requests,
-        "e" => Part::Watches,
-        other => return Err(format!("--only {other}: the parts are a, b, c, d and e")),
-    })
 }

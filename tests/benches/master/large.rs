@@ -10,8 +10,9 @@ use crate::arguments::Arguments;
 use crate::client::Way;
 use crate::drive::{Request, fill, fill_nodes, rate};
 use crate::objects::{PODS, patch};
-use crate::table::Table;
-use crate::{gauge, start, watches};
+use crate::shared::gauge;
+use crate::shared::table::Table;
+use crate::{start, watches};
 
 /// Watches while the cluster is large.
 const WATCHERS: usize = 20;
@@ -100,5 +101,5 @@ async fn list(way: &Way, path: &str) -> (f64, usize) {
         assert_eq!(code, 200);
         bytes = answer.len();
     }
-    (crate::numbers::median(&times), bytes)
+    (crate::shared::numbers::median(&times), bytes)
 }

@@ -8,31 +8,21 @@
 mod arguments;
 mod client;
 mod drive;
-#[path = "../kubelet/gauge.rs"]
-mod gauge;
 mod large;
 mod machine;
-#[path = "../kubelet/numbers.rs"]
-mod numbers;
 mod objects;
 mod requests;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod start;
-#[path = "../kubelet/table.rs"]
-mod table;
 mod watches;
 
 use arguments::{Arguments, Part};
-use table::Table;
+use shared::table::Table;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
-    let arguments = match Arguments::read(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
-        Err(mistake) => {
-            eprintln!("bench: {mistake}");
-            std::process::exit(2);
-        }
-    };
+    let arguments = Arguments::read();
     let mut table = Table::default();
     if arguments.wants(Part::Start) {
         start::measure(&arguments, &mut table).await;

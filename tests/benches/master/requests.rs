@@ -9,8 +9,9 @@ use crate::arguments::{Arguments, Part};
 use crate::client::Way;
 use crate::drive::{Request, create, fill, rate};
 use crate::objects::{PODS, PODS_A_LABEL, patch};
-use crate::table::Table;
-use crate::{gauge, start, watches};
+use crate::shared::gauge;
+use crate::shared::table::Table;
+use crate::{start, watches};
 
 /// Most resident memory without pods and with two thousand, MiB.
 const MEMORY_TARGETS: (f64, f64) = (20.0, 60.0);

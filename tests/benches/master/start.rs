@@ -7,8 +7,8 @@ use tests::Master;
 
 use crate::arguments::Arguments;
 use crate::client::Way;
-use crate::numbers::{median, quartiles};
-use crate::table::Table;
+use crate::shared::numbers::{median, quartiles};
+use crate::shared::table::Table;
 
 /// Most milliseconds with a directory that is there, and with one that is to be made.
 const AGAIN_TARGET: f64 = 100.0;

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::arguments::Arguments;
 use crate::client::Way;
 use crate::objects::{AT, PODS, patch};
-use crate::table::Table;
+use crate::shared::table::Table;
 
 /// Least deliveries a second.
 const TARGET: f64 = 100_000.0;

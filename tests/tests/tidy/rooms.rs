@@ -88,11 +88,26 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "metrics", may: &[], never: ENGINE },
     Room { name: "quota", may: &[], never: PURE },
     // Plain clients: they know of the server only what it answers.
-    Room { name: "controllers", may: &["options", "quota"], never: ENGINE },
+    Room { name: "controllers", may: &["options", "quota", "kubeconfig"], never: ENGINE },
+    // Another plain client; of the rest it knows where a master keeps what, and which version it is of itself.
+    Room {
+        name: "check",
+        may: &[
+            "backup::SOCKET",
+            "controllers",
+            "data_dir",
+            "kubeconfig",
+            "pki",
+            "quota",
+            "server::VERSION",
+            "store::DIRECTORY",
+        ],
+        never: ENGINE,
+    },
     Room { name: "admission", may: &["quota"], never: ENGINE },
     Room {
         name: "cli",
-        may: &["options", "pki", "data_dir", "backup", "wiring", "controllers"],
+        may: &["options", "pki", "data_dir", "backup", "check", "wiring", "controllers"],
         never: ENGINE,
     },
     Room { name: "namespaces", may: &[], never: ENGINE },

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use command::Wanted;
 use serde_json::{Map, Value};
 
 use super::Draft;
-use super::values::{self, Wanted};
+use super::values;
 use crate::options::Taint;
 
 /// What a file held besides settings.

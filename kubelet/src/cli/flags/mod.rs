@@ -8,11 +8,10 @@ mod values;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use command::{Logging, commas};
+use command::{Logging, Values, Wanted, commas};
 
 use super::args::RunFlags;
 use crate::options::Options;
-use values::Wanted;
 pub use values::duration;
 
 /// What was read, and what a person should know about it.
@@ -174,40 +173,11 @@ impl Flags<'_> {
             }
         }
     }
+}
 
-    fn set<T>(
-        &mut self,
-        name: &str,
-        given: &Option<String>,
-        read: impl Fn(&str) -> Result<T, Wanted>,
-        into: &mut T,
-    ) {
-        if let Some(text) = given {
-            match read(text) {
-                Ok(value) => *into = value,
-                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
-            }
-        }
-    }
-
-    /// A list given by flags takes the place of one given by the file.
-    fn extend<T>(
-        &mut self,
-        name: &str,
-        given: &[String],
-        read: impl Fn(&str) -> Result<T, Wanted>,
-        into: &mut Vec<T>,
-    ) {
-        if given.is_empty() {
-            return;
-        }
-        into.clear();
-        for text in given {
-            match read(text) {
-                Ok(value) => into.push(value),
-                Err(wanted) => self.mistakes.push(format!("{name}: \"{text}\" {wanted}")),
-            }
-        }
+impl Values for Flags<'_> {
+    fn refuse(&mut self, name: &str, text: &str, wanted: &str) {
+        self.mistakes.push(format!("{name}: \"{text}\" {wanted}"));
     }
 }
 

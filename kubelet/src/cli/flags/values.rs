@@ -3,10 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::options::Taint;
+use command::Wanted;
 
-/// What a text should have been.
-pub type Wanted = String;
+use crate::options::Taint;
 
 /// A duration as Go writes it: `1h30m`, `20s`, `1.5s`, `100ms`.
 pub fn duration(text: &str) -> Result<Duration, Wanted> {

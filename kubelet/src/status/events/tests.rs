@@ -3,31 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::{BURST, EVENTS, Events, SIMILAR};
-use crate::report::{About, Note, Severity};
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + second).unwrap()
-}
-
-fn note(object: &str, message: &str, second: i64) -> Note {
-    let about = About {
-        kind: "Pod",
-        namespace: "shop".to_owned(),
-        name: object.to_owned(),
-        uid: format!("uid-{object}"),
-        field_path: "spec.containers{c}".to_owned(),
-    };
-    Note {
-        about,
-        severity: Severity::Warning,
-        reason: "BackOff".into(),
-        message: message.to_owned(),
-        at: at(second),
-    }
-}
+use crate::report::{About, Note};
+use crate::status::tests::notes::{at, note};
 
 #[test]
 fn an_event_as_kubectl_reads_it() {

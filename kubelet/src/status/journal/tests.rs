@@ -4,28 +4,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::{Journal, KEPT, LAST_WRITE, MOST_BYTES};
-use crate::report::{About, Mail, Note, Severity};
+use crate::report::{About, Mail, Note};
 use crate::status::Board;
-
-fn at(second: i64) -> Timestamp {
-    Timestamp::from_second(1_700_000_000 + second).unwrap()
-}
-
-fn note(object: &str, message: &str, second: i64) -> Note {
-    let about = About {
-        kind: "Pod",
-        namespace: "shop".to_owned(),
-        name: object.to_owned(),
-        uid: format!("uid-{object}"),
-        field_path: "spec.containers{c}".to_owned(),
-    };
-    let (severity, reason) = (Severity::Warning, "BackOff".into());
-    Note { about, severity, reason, message: message.to_owned(), at: at(second) }
-}
+use crate::status::tests::notes::{at, note};
 
 fn post(board: &Board, notes: impl IntoIterator<Item = Note>) {
     let notes = notes.into_iter().collect::<std::collections::VecDeque<_>>();

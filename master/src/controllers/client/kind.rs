@@ -45,7 +45,8 @@ impl Kind {
         Self::of("", kind, plural, namespaced)
     }
 
-    const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
+    /// A kind in version `v1` of its group.
+    pub const fn of(group: &'static str, kind: &'static str, plural: &'static str, namespaced: bool) -> Self {
         Self {
             group: Cow::Borrowed(group),
             version: Cow::Borrowed("v1"),

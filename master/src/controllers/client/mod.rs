@@ -23,7 +23,7 @@ use tower::{BoxError, ServiceExt as _};
 
 pub use self::error::Error;
 pub use self::kind::Kind;
-pub use self::remote::Remote;
+pub use self::remote::{Address, Remote};
 pub use self::watch::{Event, Watch};
 
 /// An object as it is sent.
@@ -98,6 +98,11 @@ impl Client {
 
     fn of(service: Service) -> Self {
         Self { service, identity: None, agent: "controllers".to_owned() }
+    }
+
+    /// The same under another name in the server's log.
+    pub fn called(self, agent: &str) -> Self {
+        Self { agent: agent.to_owned(), ..self }
     }
 
     /// The same for a service account of `kube-system`; a server elsewhere goes by the connection's credentials.

@@ -1,29 +1,44 @@
-//! What the kernel counts of this process.
+//! What the kernel counts of this process, by the names that every program on Prometheus has.
 
 use std::fs;
 use std::sync::atomic::AtomicU64;
 
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-
-use super::Seconds;
+use prometheus_client::registry::{Registry, Unit};
 
 /// `USER_HZ`, which Linux promises to programs on every architecture we build for.
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// The process itself.
 #[derive(Debug, Default)]
-pub(super) struct Process {
-    pub(super) cpu_seconds: Seconds,
-    pub(super) resident_bytes: Gauge,
-    pub(super) virtual_bytes: Gauge,
-    pub(super) open_fds: Gauge,
-    pub(super) max_fds: Gauge,
-    pub(super) start_time_seconds: Gauge<f64, AtomicU64>,
+pub struct Process {
+    cpu_seconds: Counter<f64, AtomicU64>,
+    resident_bytes: Gauge,
+    virtual_bytes: Gauge,
+    open_fds: Gauge,
+    max_fds: Gauge,
+    start_time_seconds: Gauge<f64, AtomicU64>,
 }
 
 impl Process {
+    /// Has it shown with everything else that a command counts.
+    pub fn register(&self, registry: &mut Registry) {
+        let r = registry;
+        r.register_with_unit("process_cpu", "Time on processors", Unit::Seconds, self.cpu_seconds.clone());
+        r.register("process_resident_memory_bytes", "Memory in use", self.resident_bytes.clone());
+        r.register("process_virtual_memory_bytes", "Memory mapped", self.virtual_bytes.clone());
+        r.register("process_open_fds", "Files open", self.open_fds.clone());
+        r.register("process_max_fds", "Files that may be open", self.max_fds.clone());
+        r.register(
+            "process_start_time_seconds",
+            "When the process began, in seconds since 1970",
+            self.start_time_seconds.clone(),
+        );
+    }
+
     /// Reads /proc; what cannot be read is 0.
-    pub(super) fn look(&self) {
+    pub fn look(&self) {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let stat = read("/proc/self/stat");
         // The second field, the program's name, is in parentheses and may hold spaces; the state follows it.

@@ -1,0 +1,86 @@
+//! Looks into the directory of a master that is on this machine. Decides nothing, changes nothing.
+
+pub mod certificates;
+pub mod disk;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+
+use self::certificates::Read;
+use self::disk::Room;
+use crate::backup::SOCKET;
+use crate::data_dir::DataDir;
+use crate::pki;
+use crate::store::DIRECTORY;
+
+/// What a directory holds.
+#[derive(Clone, Debug)]
+pub struct Here {
+    /// The directory.
+    pub path: PathBuf,
+    /// It is there.
+    pub exists: bool,
+    /// A master runs on it.
+    pub runs: bool,
+    /// What nodes were told of where the master is.
+    pub advertised: Option<SocketAddr>,
+    /// Its certificates, those that are there.
+    pub certificates: Vec<Read>,
+    /// The room of its disk.
+    pub room: Result<Room, String>,
+    /// Bytes of the store in it; `None` when there is none, or nobody may look.
+    pub store_bytes: Option<u64>,
+}
+
+/// Looks.
+pub fn look(path: &Path) -> Here {
+    let directory = DataDir::at(path);
+    let pki = directory.pki();
+    let files = pki::CERTIFICATES.iter().map(|name| pki.join(name));
+    Here {
+        path: path.to_owned(),
+        exists: path.is_dir(),
+        // The socket is closed with the process, and whether it is open tells without taking the lock from one that starts.
+        runs: UnixStream::connect(path.join(SOCKET)).is_ok(),
+        advertised: directory.advertised().ok(),
+        certificates: files.filter_map(|path| read(&path)).collect(),
+        room: room(path),
+        store_bytes: bytes_of(&path.join(DIRECTORY)),
+    }
+}
+
+/// A file of certificates; `None` where there is none.
+fn read(path: &Path) -> Option<Read> {
+    let lives = match pki::files::read(path) {
+        Ok(None) => return None,
+        Ok(Some(pem)) => pki::lives(&pem).map_err(|fault| format!("it {fault}")),
+        Err(error) => Err(error.to_string()),
+    };
+    Some(Read { file: path.display().to_string(), lives })
+}
+
+fn room(path: &Path) -> Result<Room, String> {
+    let found = statvfs(path).map_err(|error| error.to_string())?;
+    Ok(Room {
+        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
+        // File systems without inodes have none and need none.
+        free_files: (found.f_files > 0).then_some(found.f_favail),
+    })
+}
+
+/// The files right in a directory, all together.
+fn bytes_of(directory: &Path) -> Option<u64> {
+    match fs::read_dir(directory) {
+        Ok(entries) => {
+            let sizes = entries.filter_map(|entry| entry.ok()?.metadata().ok());
+            Some(sizes.filter(fs::Metadata::is_file).map(|file| file.len()).sum())
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,239 @@
+//! What the objects of a cluster say: which are read, and who judges them.
+
+mod access;
+mod budgets;
+mod claims;
+mod definitions;
+mod events;
+mod field;
+mod namespaces;
+mod nodes;
+mod pods;
+mod quotas;
+mod requests;
+mod services;
+mod webhooks;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::finding::{Finding, Report};
+use super::server::version::Version;
+use crate::controllers::{Client, Error, Kind, Object};
+
+/// Objects of one kind that are looked at: what is kept of a hundred thousand pods is some 100 MB.
+const MOST_OBJECTS: usize = 100_000;
+/// How long things may be on their way before somebody should look: images are pulled and leases renewed meanwhile.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
+
+/// A kind that is read, where, and what is kept of its objects beside their names.
+struct Row {
+    kind: Kind,
+    namespace: &'static str,
+    kept: &'static [&'static str],
+}
+
+const fn row(kind: Kind, kept: &'static [&'static str]) -> Row {
+    Row { kind, namespace: "", kept }
+}
+
+const POLICY: &str = "policy";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+/// Everything that is read; a kind that several checks look at is read once.
+const ROWS: &[Row] = &[
+    row(
+        Kind::of("", "Node", "nodes", false),
+        &["spec.unschedulable", "spec.taints", "status.conditions", "status.nodeInfo"],
+    ),
+    Row {
+        kind: Kind::of("coordination.k8s.io", "Lease", "leases", true),
+        namespace: "kube-node-lease",
+        kept: &["spec.renewTime", "spec.leaseDurationSeconds"],
+    },
+    row(
+        Kind::POD,
+        &[
+            "metadata.labels",
+            "metadata.deletionTimestamp",
+            "spec.nodeName",
+            "spec.schedulingGates",
+            "status.phase",
+            "status.reason",
+            "status.message",
+            "status.conditions",
+            "status.containerStatuses",
+            "status.initContainerStatuses",
+        ],
+    ),
+    row(Kind::NAMESPACE, &["metadata.deletionTimestamp", "spec.finalizers", "status.conditions"]),
+    row(
+        Kind::of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
+        &["metadata.deletionTimestamp", "status.conditions"],
+    ),
+    row(
+        Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
+        &["spec.signerName", "spec.username", "status"],
+    ),
+    row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
+    row(
+        Kind::of(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", true),
+        &["spec.minAvailable", "spec.maxUnavailable", "status"],
+    ),
+    row(Kind::of(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), &["webhooks"]),
+    row(Kind::of(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), &["webhooks"]),
+    row(
+        Kind::of("", "PersistentVolumeClaim", "persistentvolumeclaims", true),
+        &["spec.storageClassName", "status.phase"],
+    ),
+    row(
+        Kind::of("storage.k8s.io", "StorageClass", "storageclasses", false),
+        &["volumeBindingMode", "provisioner"],
+    ),
+    row(
+        Kind::of("", "Service", "services", true),
+        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses"],
+    ),
+    row(
+        Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
+        &["metadata.labels", "endpoints"],
+    ),
+    row(
+        Kind::EVENT,
+        &[
+            "type",
+            "reason",
+            "message",
+            "count",
+            "series",
+            "lastTimestamp",
+            "eventTime",
+            "involvedObject.kind",
+            "involvedObject.name",
+            "involvedObject.namespace",
+        ],
+    ),
+    row(Kind::of(RBAC, "ClusterRoleBinding", "clusterrolebindings", false), &["roleRef", "subjects"]),
+    row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
+];
+
+const VALIDATING: &str = "validatingwebhookconfigurations";
+const MUTATING: &str = "mutatingwebhookconfigurations";
+
+/// A check: its name, the kinds it looks at (as they are called in paths), and what it finds.
+type Check = (&'static str, &'static [&'static str], fn(&World) -> Vec<Finding>);
+
+const CHECKS: &[Check] = &[
+    ("nodes", &["nodes", "leases"], nodes::findings),
+    ("namespaces", &["namespaces"], namespaces::findings),
+    ("pods", &["pods", "nodes"], pods::findings),
+    ("services", &["services", "endpointslices", "pods"], services::findings),
+    ("volume claims", &["persistentvolumeclaims", "storageclasses"], claims::findings),
+    ("quotas", &["resourcequotas"], quotas::findings),
+    ("disruption budgets", &["poddisruptionbudgets"], budgets::findings),
+    ("custom resources", &["customresourcedefinitions"], definitions::findings),
+    ("certificate requests", &["certificatesigningrequests"], requests::findings),
+    ("webhooks", &[VALIDATING, MUTATING, "services"], webhooks::findings),
+    ("access", &["clusterrolebindings", "rolebindings"], access::findings),
+    ("events", &["events"], events::findings),
+];
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct World {
+    /// What the time is for the server, by which objects are dated.
+    pub now: Timestamp,
+    /// What the server is.
+    pub version: Version,
+    /// Objects by their name in paths; a kind that could not be read is not there.
+    lists: BTreeMap<String, Vec<Object>>,
+    /// Why a kind was not read, or not to its end.
+    missing: BTreeMap<String, String>,
+}
+
+impl World {
+    /// Reads everything. A server that stops answering is not asked on.
+    pub async fn read(client: &Client, now: Timestamp, version: Version) -> Self {
+        let mut world = Self { now, version, ..Self::default() };
+        for Row { kind, namespace, kept } in ROWS {
+            let (mut objects, mut count) = (Vec::new(), 0);
+            let read = client
+                .list(kind, namespace, |object| {
+                    count += 1;
+                    if objects.len() < MOST_OBJECTS {
+                        objects.push(Object::keeping(kept, &object));
+                    }
+                })
+                .await;
+            match read {
+                Ok(_) => {
+                    if count > MOST_OBJECTS {
+                        world.lack(kind, format!("of {count} only {MOST_OBJECTS} were looked at"));
+                    }
+                    world.lists.insert(kind.plural.to_string(), objects);
+                }
+                // An older server has none of these.
+                Err(error) if error.is_no_such_path() => {
+                    world.lists.insert(kind.plural.to_string(), Vec::new());
+                }
+                Err(error) => {
+                    world.lack(kind, chain(&error));
+                    if matches!(error, Error::Lost(_)) {
+                        break;
+                    }
+                }
+            }
+        }
+        world
+    }
+
+    fn lack(&mut self, kind: &Kind, why: String) {
+        self.missing.insert(kind.plural.to_string(), why);
+    }
+
+    /// The objects of a kind, by its name in paths.
+    fn of(&self, plural: &str) -> &[Object] {
+        self.lists.get(plural).map_or(&[], Vec::as_slice)
+    }
+
+    /// How long ago that was; nothing when it is no time, or still to come.
+    fn since(&self, time: &str) -> SignedDuration {
+        let then = time.parse::<Timestamp>().unwrap_or(self.now);
+        self.now.duration_since(then).max(SignedDuration::ZERO)
+    }
+
+    /// Every check that can be made, and a finding for what nobody could look at.
+    pub fn judge(&self, report: &mut Report) {
+        for (name, reads, findings) in CHECKS {
+            if reads.iter().all(|plural| self.lists.contains_key(*plural)) {
+                report.add(name, findings(self));
+            }
+        }
+        let blind: Vec<Finding> = self.missing.iter().map(|(plural, why)| blind(plural, why)).collect();
+        if !blind.is_empty() {
+            report.add("reading", blind);
+        }
+    }
+}
+
+fn blind(plural: &str, why: &str) -> Finding {
+    let remedy = "ask again; use a kubeconfig of somebody who may list it (the role `view` and `list` on what is of the cluster), \
+                  such as admin.kubeconfig";
+    Finding::warning(plural, "nobody could look at all of these", remedy).because(why)
+}
+
+/// An error with what it comes from.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}

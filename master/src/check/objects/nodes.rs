@@ -1,0 +1,134 @@
+//! Nodes: who is not ready, who has not been heard of, who lacks something, and whether any takes pods. Pure.
+
+use std::collections::HashMap;
+
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use super::World;
+use super::field::{condition, list, part, text};
+use crate::check::finding::{Finding, Subject};
+use crate::controllers::Object;
+
+/// A node that is silent for longer is taken for dead; the stock `--node-monitor-grace-period`.
+const GRACE: SignedDuration = SignedDuration::from_secs(50);
+/// Without a lease only the status tells, which is written every five minutes.
+const STATUS_GRACE: SignedDuration = SignedDuration::from_mins(6);
+/// Conditions that should not hold, what they mean, and the cure.
+const PRESSURES: &[(&str, &str, &str)] = &[
+    (
+        "MemoryPressure",
+        "is short of memory",
+        "end or move pods, or give their containers limits: `kubectl top`, `kubectl describe node`",
+    ),
+    (
+        "DiskPressure",
+        "is short of disk",
+        "make room on it: images nobody uses, logs, volumes of pods that are gone",
+    ),
+    ("PIDPressure", "is short of processes", "look which container makes so many (`ps` on the node)"),
+    (
+        "NetworkUnavailable",
+        "has no network for pods",
+        "look at the network plug-in of the cluster on that node",
+    ),
+];
+/// What taints begin with that follow from conditions, which are told of already.
+const OF_CONDITIONS: &str = "node.kubernetes.io/";
+/// The taint of a node that waits for a cloud's controller.
+const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+
+/// What is wrong with nodes.
+pub fn findings(world: &World) -> Vec<Finding> {
+    let leases: HashMap<&str, &Object> =
+        world.of("leases").iter().map(|lease| (lease.name.as_str(), lease)).collect();
+    let nodes = world.of("nodes");
+    let mut found: Vec<Finding> =
+        nodes.iter().flat_map(|node| of_node(world, node, leases.get(node.name.as_str()).copied())).collect();
+    if !nodes.is_empty() && nodes.iter().all(closed) {
+        let remedy = "take a taint off (`kubectl taint nodes NAME KEY-`) or uncordon a node; pods may tolerate taints instead";
+        let cause = "every node is cordoned or has a taint";
+        found.push(Finding::warning("nodes", "none takes pods without tolerations", remedy).because(cause));
+    }
+    found
+}
+
+fn of_node(world: &World, node: &Object, lease: Option<&Object>) -> Vec<Finding> {
+    let subject = || Subject::of("Node", node);
+    let mut found: Vec<Finding> = readiness(world, node, lease).into_iter().collect();
+    for (kind, what, remedy) in PRESSURES {
+        let pressure = condition(node, kind);
+        if pressure.holds() {
+            found.push(Finding::problem(subject(), *what, *remedy).because(pressure.why()));
+        }
+    }
+    if is_cordoned(node) {
+        let remedy = format!("when the work on it is done: `kubectl uncordon {}`", node.name);
+        found.push(Finding::warning(subject(), "takes no new pods", remedy).because("it is cordoned"));
+    }
+    if taints(node).any(|taint| part(taint, "key") == UNINITIALIZED) {
+        let remedy =
+            "run the cloud's controller manager, or start the kubelet without --cloud-provider=external";
+        let cause = format!("its taint {UNINITIALIZED} is to be taken off by a cloud's controller");
+        found.push(Finding::problem(subject(), "waits to be initialized", remedy).because(cause));
+    }
+    found.extend(world.version.of_node(node, text(node, "/status/nodeInfo/kubeletVersion")));
+    found
+}
+
+/// Whether it says that it is ready, and still says so.
+fn readiness(world: &World, node: &Object, lease: Option<&Object>) -> Option<Finding> {
+    let subject = Subject::of("Node", node);
+    let ready = condition(node, "Ready");
+    let silent = silence(world, lease, ready.heartbeat);
+    let look = "look whether its machine is up, the kubelet runs there (its log) and reaches the master";
+    match ready.status {
+        "" if world.since(&node.created) < GRACE => None,
+        "" => {
+            let cause = "no kubelet has reported a status";
+            Some(Finding::problem(subject, "has never said how it is", look).because(cause))
+        }
+        "True" => silent.map(|since| {
+            let cause = format!("its last sign of life is {} s old", since.as_secs());
+            Finding::problem(subject, "is not heard of any more", look).because(cause)
+        }),
+        "Unknown" => Some(Finding::problem(subject, "is not heard of any more", look).because(ready.why())),
+        _ => {
+            let remedy =
+                format!("`kubectl describe node {}` and the log of the kubelet there say more", node.name);
+            Some(Finding::problem(subject, "is not ready", remedy).because(ready.why()))
+        }
+    }
+}
+
+/// For how long nothing was heard, where that is too long.
+fn silence(world: &World, lease: Option<&Object>, heartbeat: &str) -> Option<SignedDuration> {
+    let renewed = lease.map(|lease| text(lease, "/spec/renewTime")).filter(|time| !time.is_empty());
+    let (time, allowed) = match renewed {
+        Some(time) => {
+            let own =
+                lease.and_then(|lease| lease.kept("/spec/leaseDurationSeconds")).and_then(Value::as_i64);
+            (time, SignedDuration::from_secs(own.unwrap_or_default()).max(GRACE))
+        }
+        None => (heartbeat, STATUS_GRACE),
+    };
+    let since = world.since(time);
+    (since > allowed).then_some(since)
+}
+
+fn is_cordoned(node: &Object) -> bool {
+    node.kept("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default()
+}
+
+fn taints(node: &Object) -> impl Iterator<Item = &Value> {
+    list(node, "/spec/taints").iter()
+}
+
+/// No pod without tolerations gets there, although the node is well.
+fn closed(node: &Object) -> bool {
+    let keeps_off = |taint: &Value| {
+        matches!(part(taint, "effect"), "NoSchedule" | "NoExecute")
+            && !part(taint, "key").starts_with(OF_CONDITIONS)
+    };
+    is_cordoned(node) || taints(node).any(keeps_off)
+}

@@ -1,0 +1,511 @@
+//! What objects say, a row a case: what is there, and the lines that are told of it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::check::finding::Severity;
+
+const NOW: &str = "2026-06-01T12:00:00Z";
+const LONG_AGO: &str = "2026-06-01T11:00:00Z";
+const JUST_NOW: &str = "2026-06-01T11:59:30Z";
+
+/// A cluster that holds these, by their names in paths, and nothing else.
+fn world(lists: &Value) -> World {
+    let version = Version { text: "v1.36.0+coracle-0.1.0".to_owned() };
+    let mut world = World { now: NOW.parse().unwrap(), version, ..World::default() };
+    for Row { kind, kept, .. } in ROWS {
+        let objects = lists.get(&*kind.plural).and_then(Value::as_array).cloned().unwrap_or_default();
+        let objects = objects.iter().map(|object| Object::keeping(kept, object.as_object().unwrap()));
+        world.lists.insert(kind.plural.to_string(), objects.collect());
+    }
+    world
+}
+
+/// What is told: `!` before a problem.
+fn told(lists: &Value) -> Vec<String> {
+    let mut report = Report::default();
+    world(lists).judge(&mut report);
+    let line = |finding: &Finding| {
+        let mark = if finding.severity == Severity::Problem { "!" } else { "" };
+        assert!(!finding.remedy.is_empty() && !finding.what.is_empty(), "{finding:?}");
+        format!("{mark}{}: {}: {}", finding.subject, finding.what, finding.cause)
+    };
+    report.findings().into_iter().map(|(_, finding)| line(finding)).collect()
+}
+
+fn meta(name: &str, created: &str) -> Value {
+    json!({"name": name, "namespace": "shop", "creationTimestamp": created})
+}
+
+fn cluster(name: &str) -> Value {
+    json!({"name": name, "creationTimestamp": LONG_AGO})
+}
+
+fn node(name: &str, conditions: &Value, spec: Value) -> Value {
+    json!({"metadata": cluster(name), "spec": spec, "status": {"conditions": conditions, "nodeInfo": {"kubeletVersion": "v1.36.0"}}})
+}
+
+fn ready() -> Value {
+    json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-06-01T11:58:00Z"}])
+}
+
+fn lease(name: &str, renewed: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": {"renewTime": renewed, "leaseDurationSeconds": 40}})
+}
+
+fn pod(name: &str, created: &str, spec: Value, status: Value) -> Value {
+    json!({"metadata": {"name": name, "namespace": "shop", "creationTimestamp": created, "labels": {"app": "web"}}, "spec": spec, "status": status})
+}
+
+fn container(state: Value, last: Value, restarts: i64) -> Value {
+    json!({"phase": "Running", "containerStatuses": [{"name": "c", "restartCount": restarts, "state": state, "lastState": last}]})
+}
+
+fn check(lists: Value, expected: &[&str]) {
+    assert_eq!(told(&lists), expected, "{lists:#}");
+}
+
+#[test]
+fn an_empty_cluster_is_healthy() {
+    check(json!({}), &[]);
+}
+
+#[test]
+fn nodes_that_are_silent_unwell_or_closed() {
+    let not = |kind: &str, status: &str, reason: &str| json!([{"type": kind, "status": status, "reason": reason, "message": "m."}, {"type": "Ready", "status": "True", "lastHeartbeatTime": NOW}]);
+    for (nodes, leases, expected) in [
+        (json!([node("a", &ready(), json!({}))]), json!([]), vec![]),
+        (json!([node("a", &ready(), json!({}))]), json!([lease("a", JUST_NOW)]), vec![]),
+        (
+            json!([node("a", &ready(), json!({}))]),
+            json!([lease("a", "2026-06-01T11:58:00Z")]),
+            vec!["!Node a: is not heard of any more: its last sign of life is 120 s old"],
+        ),
+        (
+            json!([node("a", &not("Ready", "False", "Down"), json!({}))]),
+            json!([]),
+            vec!["!Node a: is not ready: Down: m"],
+        ),
+        (
+            json!([node("a", &not("Ready", "Unknown", "NodeStatusUnknown"), json!({}))]),
+            json!([]),
+            vec!["!Node a: is not heard of any more: NodeStatusUnknown: m"],
+        ),
+        (
+            json!([{"metadata": cluster("a")}]),
+            json!([]),
+            vec!["!Node a: has never said how it is: no kubelet has reported a status"],
+        ),
+        (
+            json!([node("a", &not("DiskPressure", "True", "Full"), json!({}))]),
+            json!([]),
+            vec!["!Node a: is short of disk: Full: m"],
+        ),
+        (
+            json!([node("a", &ready(), json!({"unschedulable": true})), node("b", &ready(), json!({}))]),
+            json!([]),
+            vec!["Node a: takes no new pods: it is cordoned"],
+        ),
+        (
+            json!([node("a", &ready(), json!({"taints": [{"key": "mine", "effect": "NoSchedule"}]}))]),
+            json!([]),
+            vec!["nodes: none takes pods without tolerations: every node is cordoned or has a taint"],
+        ),
+    ] {
+        check(json!({"nodes": nodes, "leases": leases}), &expected);
+    }
+    let old = |version: &str| {
+        let mut node = node("a", &ready(), json!({}));
+        node["status"]["nodeInfo"]["kubeletVersion"] = version.into();
+        told(&json!({"nodes": [node]})).join("\n")
+    };
+    assert!(old("v1.37.1").contains("must not be newer"), "{}", old("v1.37.1"));
+    assert!(old("v1.32.0").contains("3 minor versions older at the most"), "{}", old("v1.32.0"));
+    assert_eq!((old("v1.33.9"), old("1.2"), old("")), (String::new(), String::new(), String::new()));
+}
+
+#[test]
+fn pods_that_wait_crash_fail_or_stay() {
+    let unschedulable = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]});
+    let crash = container(
+        json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+        json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": LONG_AGO}}),
+        7,
+    );
+    let pull = container(
+        json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
+        json!({}),
+        0,
+    );
+    let often = |ended: &str| {
+        container(
+            json!({"running": {}}),
+            json!({"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": ended}}),
+            5,
+        )
+    };
+    let unready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "lastTransitionTime": LONG_AGO}]});
+    let mut gone = pod("p", LONG_AGO, json!({"nodeName": "n"}), json!({"phase": "Running"}));
+    gone["metadata"]["deletionTimestamp"] = LONG_AGO.into();
+    for (pod, expected) in [
+        (pod("p", LONG_AGO, json!({}), json!({"phase": "Succeeded"})), ""),
+        (pod("p", JUST_NOW, json!({}), json!({"phase": "Pending"})), ""),
+        (pod("p", JUST_NOW, json!({}), unschedulable), "!Pod shop/p: is Pending: Unschedulable: 0/3 nodes"),
+        (
+            pod("p", LONG_AGO, json!({}), json!({"phase": "Pending"})),
+            "!Pod shop/p: is Pending: no scheduler has looked at it",
+        ),
+        (pod("p", LONG_AGO, json!({}), json!({})), "!Pod shop/p: is Pending: no scheduler has looked at it"),
+        (
+            pod("p", LONG_AGO, json!({"schedulingGates": [{"name": "g/a"}]}), json!({"phase": "Pending"})),
+            "!Pod shop/p: is Pending: it is gated by g/a",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "m"}), json!({"phase": "Pending"})),
+            "!Pod shop/p: is Pending: its node m is not there",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), json!({"phase": "Pending"})),
+            "!Pod shop/p: is Pending: nothing was heard of it from n",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), crash),
+            "!Pod shop/p: the container c crashes again and again (7 restarts): it ended with exit code 137, OOMKilled",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), pull),
+            "!Pod shop/p: the container c gets no image: ImagePullBackOff: no such image",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), often(JUST_NOW)),
+            "Pod shop/p: the container c was restarted 5 times: it ended with exit code 1",
+        ),
+        (pod("p", LONG_AGO, json!({"nodeName": "n"}), often("2026-05-01T00:00:00Z")), ""),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), json!({"phase": "Failed", "reason": "Evicted"})),
+            "Pod shop/p: has failed: Evicted",
+        ),
+        (
+            pod("p", LONG_AGO, json!({"nodeName": "n"}), unready),
+            "Pod shop/p: has not been ready for 60 min: ContainersNotReady",
+        ),
+        (gone.clone(), "!Pod shop/p: is to be gone and is not: n has not said that it ended"),
+    ] {
+        let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
+        check(json!({"nodes": [node("n", &ready(), json!({}))], "pods": [pod]}), &expected);
+    }
+    check(json!({"pods": [gone]}), &["!Pod shop/p: is to be gone and is not: its node n is not there"]);
+}
+
+#[test]
+fn namespaces_and_definitions_that_stay_or_do_not_begin() {
+    let namespace = |deleted: &str, held: &str| {
+        json!({"metadata": {"name": "shop", "deletionTimestamp": deleted}, "spec": {"finalizers": ["kubernetes"]}, "status": {"conditions": [
+            {"type": "NamespaceFinalizersRemaining", "status": held, "message": "a.example/x in 1 resource instances"},
+        ]}})
+    };
+    let definition = |names: &str, established: &str| {
+        json!({"metadata": cluster("a.b"), "status": {"conditions": [
+            {"type": "NamesAccepted", "status": names, "reason": "MultipleNamesConflicts", "message": "x is in use"},
+            {"type": "Established", "status": established, "reason": "NotAccepted", "message": "no"},
+        ]}})
+    };
+    for (lists, expected) in [
+        (json!({"namespaces": [{"metadata": cluster("shop")}]}), vec![]),
+        (json!({"namespaces": [namespace(JUST_NOW, "False")]}), vec![]),
+        (
+            json!({"namespaces": [namespace(JUST_NOW, "True")]}),
+            vec!["Namespace shop: is to be gone and is not: a.example/x in 1 resource instances"],
+        ),
+        (
+            json!({"namespaces": [namespace(LONG_AGO, "True")]}),
+            vec!["!Namespace shop: is to be gone and is not: a.example/x in 1 resource instances"],
+        ),
+        (
+            json!({"namespaces": [namespace(LONG_AGO, "False")]}),
+            vec!["!Namespace shop: is to be gone and is not: it waits for kubernetes"],
+        ),
+        (json!({"customresourcedefinitions": [definition("True", "True")]}), vec![]),
+        (
+            json!({"customresourcedefinitions": [definition("False", "False")]}),
+            vec![
+                "!CustomResourceDefinition a.b: does not get its names: MultipleNamesConflicts: x is in use",
+            ],
+        ),
+        (
+            json!({"customresourcedefinitions": [definition("True", "False")]}),
+            vec!["!CustomResourceDefinition a.b: is not served: NotAccepted: no"],
+        ),
+    ] {
+        check(lists, &expected);
+    }
+}
+
+#[test]
+fn requests_quotas_budgets_and_claims() {
+    let request = |created: &str, status: Value| json!({"metadata": {"name": "r", "creationTimestamp": created}, "spec": {"username": "joe", "signerName": "s/x"}, "status": status});
+    let conditions = |of: &str| json!({"conditions": [{"type": of, "status": "True", "reason": "Why"}]});
+    let quota = |hard: &str, used: &str| json!({"metadata": meta("q", LONG_AGO), "status": {"hard": {"pods": hard, "cpu": "2"}, "used": {"pods": used, "cpu": "1999m"}}});
+    let budget =
+        |spec: Value, status: Value| json!({"metadata": meta("b", LONG_AGO), "spec": spec, "status": status});
+    let claim = |created: &str, class: &str, phase: &str| json!({"metadata": meta("c", created), "spec": {"storageClassName": class}, "status": {"phase": phase}});
+    let classes = json!([
+        {"metadata": cluster("late"), "volumeBindingMode": "WaitForFirstConsumer", "provisioner": "p"},
+        {"metadata": cluster("now"), "volumeBindingMode": "Immediate", "provisioner": "p"},
+    ]);
+    for (plural, object, expected) in [
+        ("certificatesigningrequests", request(JUST_NOW, json!({})), ""),
+        ("certificatesigningrequests", request(LONG_AGO, conditions("Denied")), ""),
+        ("certificatesigningrequests", request(LONG_AGO, json!({"certificate": "x"})), ""),
+        (
+            "certificatesigningrequests",
+            request(LONG_AGO, json!({})),
+            "CertificateSigningRequest r: waits for somebody to decide: joe asks s/x",
+        ),
+        (
+            "certificatesigningrequests",
+            request(LONG_AGO, conditions("Approved")),
+            "CertificateSigningRequest r: is approved and not signed: ",
+        ),
+        ("resourcequotas", quota("3", "2"), ""),
+        ("resourcequotas", quota("0", "0"), ""),
+        ("resourcequotas", quota("2", "2"), "ResourceQuota shop/q: is used up: pods 2 of 2"),
+        (
+            "poddisruptionbudgets",
+            budget(json!({"minAvailable": 1}), json!({"expectedPods": 3, "disruptionsAllowed": 2})),
+            "",
+        ),
+        ("poddisruptionbudgets", budget(json!({"minAvailable": 1}), json!({})), ""),
+        (
+            "poddisruptionbudgets",
+            budget(json!({"maxUnavailable": 0}), json!({})),
+            "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: it says so for any number of pods",
+        ),
+        (
+            "poddisruptionbudgets",
+            budget(
+                json!({"minAvailable": 2}),
+                json!({"expectedPods": 2, "currentHealthy": 2, "desiredHealthy": 2, "disruptionsAllowed": 0}),
+            ),
+            "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: 2 of 2 pods have to be healthy",
+        ),
+        (
+            "poddisruptionbudgets",
+            budget(
+                json!({"minAvailable": 1}),
+                json!({"expectedPods": 2, "currentHealthy": 0, "desiredHealthy": 1, "disruptionsAllowed": 0}),
+            ),
+            "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: 0 of its pods are healthy and 1 have to be",
+        ),
+        ("persistentvolumeclaims", claim(LONG_AGO, "now", "Bound"), ""),
+        ("persistentvolumeclaims", claim(LONG_AGO, "late", "Pending"), ""),
+        ("persistentvolumeclaims", claim(JUST_NOW, "now", "Pending"), ""),
+        (
+            "persistentvolumeclaims",
+            claim(LONG_AGO, "now", "Pending"),
+            "!PersistentVolumeClaim shop/c: is Pending: p of the class now has made no volume",
+        ),
+        (
+            "persistentvolumeclaims",
+            claim(JUST_NOW, "fast", "Pending"),
+            "!PersistentVolumeClaim shop/c: is Pending: there is no storage class fast",
+        ),
+        (
+            "persistentvolumeclaims",
+            claim(JUST_NOW, "now", "Lost"),
+            "!PersistentVolumeClaim shop/c: has lost its volume: ",
+        ),
+    ] {
+        let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
+        check(json!({plural: [object], "storageclasses": classes}), &expected);
+    }
+}
+
+#[test]
+fn services_nobody_answers_for() {
+    let service = |created: &str, selector: Value| json!({"metadata": meta("web", created), "spec": {"selector": selector}});
+    let slice = |is_ready: bool| json!({"metadata": {"name": "web-1", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}}, "endpoints": [{"conditions": {"ready": is_ready}}]});
+    let running = |status: &str| {
+        pod(
+            "p",
+            LONG_AGO,
+            json!({"nodeName": "n"}),
+            json!({"phase": "Running", "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": JUST_NOW}]}),
+        )
+    };
+    let web = json!({"app": "web"});
+    for (service, slices, pods, expected) in [
+        (service(LONG_AGO, web.clone()), json!([slice(true)]), json!([]), ""),
+        (service(LONG_AGO, Value::Null), json!([]), json!([]), ""),
+        (service(LONG_AGO, json!({})), json!([]), json!([]), ""),
+        (
+            service(JUST_NOW, web.clone()),
+            json!([]),
+            json!([]),
+            "Service shop/web: has nobody who answers: no pod has the labels app=web",
+        ),
+        (service(JUST_NOW, web.clone()), json!([]), json!([running("False")]), ""),
+        (
+            service(LONG_AGO, web.clone()),
+            json!([slice(false)]),
+            json!([running("False")]),
+            "!Service shop/web: has nobody who answers: none of the 1 pod with the labels app=web is ready",
+        ),
+        (
+            service(LONG_AGO, web.clone()),
+            json!([]),
+            json!([running("True")]),
+            "!Service shop/web: has nobody who answers: 1 pod ready, and no endpoints were made of them",
+        ),
+    ] {
+        let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
+        let nodes = json!([node("n", &ready(), json!({}))]);
+        check(
+            json!({"nodes": nodes, "services": [service], "endpointslices": slices, "pods": pods}),
+            &expected,
+        );
+    }
+}
+
+#[test]
+fn webhooks_are_told_of_once_and_those_without_a_service_each() {
+    let hooks = |policy: &str, service: &str| json!({"metadata": cluster("h"), "webhooks": [{"name": "w.x", "failurePolicy": policy, "clientConfig": {"service": {"namespace": "shop", "name": service}}}]});
+    let services = json!([{"metadata": meta("there", LONG_AGO)}]);
+    let lists = json!({
+        "services": services,
+        "validatingwebhookconfigurations": [hooks("Fail", "gone"), hooks("Fail", "there")],
+        "mutatingwebhookconfigurations": [hooks("Ignore", "gone")],
+    });
+    let told = told(&lists);
+    assert_eq!(
+        told,
+        [
+            "ValidatingWebhookConfiguration h: the webhook w.x leads nowhere: there is no service shop/gone",
+            "MutatingWebhookConfiguration h: the webhook w.x leads nowhere: there is no service shop/gone",
+            "webhooks: 3 configurations kept, none is called: this master does not call webhooks yet",
+        ]
+    );
+    let mut stock = world(&lists);
+    stock.version.text = "v1.36.0".to_owned();
+    let found = webhooks::findings(&stock);
+    assert_eq!(found.iter().map(|f| f.severity).collect::<Vec<_>>(), [Severity::Problem, Severity::Warning]);
+}
+
+#[test]
+fn roles_that_everybody_has() {
+    let binding = |role_kind: &str, role: &str, kind: &str, name: &str| json!({"metadata": {"name": "b"}, "roleRef": {"kind": role_kind, "name": role}, "subjects": [{"kind": kind, "name": name, "namespace": "shop"}]});
+    for (binding, expected) in [
+        (binding("ClusterRole", "system:public-info-viewer", "Group", "system:unauthenticated"), ""),
+        (binding("ClusterRole", "cluster-admin", "Group", "system:masters"), ""),
+        (binding("ClusterRole", "cluster-admin", "User", "default"), ""),
+        (binding("ClusterRole", "view", "ServiceAccount", "default"), ""),
+        (binding("ClusterRole", "view", "Group", "system:authenticated"), ""),
+        (
+            binding("ClusterRole", "view", "User", "system:anonymous"),
+            "!ClusterRoleBinding b: gives the ClusterRole view to everybody who reaches the port (system:anonymous): ",
+        ),
+        (
+            binding("ClusterRole", "cluster-admin", "Group", "system:unauthenticated"),
+            "!ClusterRoleBinding b: gives the ClusterRole cluster-admin to everybody who reaches the port (system:unauthenticated): ",
+        ),
+        (
+            binding("ClusterRole", "cluster-admin", "Group", "system:serviceaccounts:shop"),
+            "!ClusterRoleBinding b: lets everybody of system:serviceaccounts:shop do everything: ",
+        ),
+        (
+            binding("ClusterRole", "cluster-admin", "ServiceAccount", "default"),
+            "ClusterRoleBinding b: lets every pod of shop without an account of its own do everything: ",
+        ),
+    ] {
+        let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
+        check(json!({"clusterrolebindings": [binding]}), &expected);
+    }
+    let mut own = binding("Role", "kubeadm:bootstrap-signer-clusterinfo", "User", "system:anonymous");
+    own["metadata"]["namespace"] = "kube-public".into();
+    check(json!({"rolebindings": [own.clone()]}), &[]);
+    own["metadata"]["namespace"] = "shop".into();
+    assert_eq!(told(&json!({"rolebindings": [own]})).len(), 1);
+}
+
+#[test]
+fn warnings_are_counted_by_reason() {
+    let event = |reason: &str, name: &str, count: i64, at: &str, kind: &str| {
+        json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": format!("{name} {at}"), "count": count, "lastTimestamp": at,
+            "involvedObject": {"kind": "Pod", "namespace": "shop", "name": name}})
+    };
+    check(
+        json!({"events": [
+            event("BackOff", "a", 1, LONG_AGO, "Warning"),
+            event("FailedMount", "a", 3, LONG_AGO, "Warning"),
+            event("FailedMount", "b", 2, JUST_NOW, "Warning"),
+            event("FailedMount", "c", 100, "2026-06-01T10:59:59Z", "Warning"),
+            event("Pulled", "a", 9, JUST_NOW, "Normal"),
+        ]}),
+        &[
+            "Warning FailedMount: 5 events in the last hour, about 2 objects: Pod shop/b: b 2026-06-01T11:59:30Z",
+            "Warning BackOff: 1 event in the last hour, about 1 object: Pod shop/a: a 2026-06-01T11:00:00Z",
+        ],
+    );
+}
+
+#[test]
+fn what_nobody_could_read_is_said_and_not_guessed() {
+    let mut world = world(&json!({}));
+    world.lists.remove("pods");
+    world.lack(&Kind::POD, "403 Forbidden: no".to_owned());
+    let mut report = Report::default();
+    world.judge(&mut report);
+    assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));
+    let findings = report.findings();
+    assert_eq!(findings.len(), 1);
+    assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Warning));
+    assert!(findings[0].1.cause.contains("403"), "{findings:?}");
+}
+
+/// Values of any shape, as a server that is not ours may send them.
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-zA-Z:/.0-9-]{0,24}".prop_map(Value::from),
+        Just(Value::from(NOW)),
+        Just(Value::from("True")),
+    ];
+    let field = prop::sample::select(vec![
+        "type",
+        "status",
+        "reason",
+        "name",
+        "conditions",
+        "finalizers",
+        "taints",
+        "spec",
+        "state",
+        "waiting",
+        "hard",
+        "used",
+        "subjects",
+    ]);
+    leaf.prop_recursive(4, 32, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map(field.clone().prop_map(str::to_owned), inner, 0..4)
+                .prop_map(|map| map.into_iter().collect::<serde_json::Map<_, _>>().into()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_server_sends_nothing_panics(spec in anything(), status in anything(), more in anything(), row in 0..ROWS.len()) {
+        let object = json!({
+            "metadata": {"name": "x", "namespace": "n", "deletionTimestamp": more, "labels": more}, "spec": spec, "status": status,
+            "webhooks": more, "subjects": more, "roleRef": more, "endpoints": more, "type": "Warning", "eventTime": NOW, "involvedObject": more,
+        });
+        let plural = ROWS[row].kind.plural.to_string();
+        told(&json!({plural: [object]}));
+    }
+}

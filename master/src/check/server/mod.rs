@@ -1,0 +1,147 @@
+//! Knocks at the server: shakes hands, and asks for its health, its version and its clock. Decides nothing.
+
+pub mod clock;
+pub mod health;
+pub mod refusal;
+pub mod version;
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, header};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
+use rustls::pki_types::CertificateDer;
+use rustls::version::TLS12;
+use rustls::{ALL_VERSIONS, AlertDescription, SupportedProtocolVersion};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use self::clock::Reading;
+use self::refusal::Refusal;
+use crate::controllers::{Address, Remote};
+
+/// How long each step may take: whoever asks whether a cluster is healthy does not wait for one that hangs.
+const STEP: Duration = Duration::from_secs(10);
+/// Longest answer that is read: health and version are a few lines.
+const MOST_BYTES: usize = 1 << 20;
+/// HTTP/1.1, as TLS calls it: one connection, one request after the other.
+const PROTOCOL: &[u8] = b"http/1.1";
+
+/// What a server answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// HTTP code.
+    pub code: u16,
+    /// What it said.
+    pub body: String,
+}
+
+/// What was heard of a server.
+#[derive(Clone, Debug)]
+pub struct Heard {
+    /// Its certificate and those that lead to a root.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// `/livez`.
+    pub live: Answer,
+    /// `/readyz`.
+    pub ready: Answer,
+    /// `/version`.
+    pub version: Answer,
+    /// Its clock, where it tells the time.
+    pub clock: Option<Reading>,
+}
+
+/// Knocks.
+///
+/// # Errors
+/// Why there is nothing to be heard.
+pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
+    let unusable = |error: tower::BoxError| Refusal::Unusable(error.to_string());
+    let address = remote.address().map_err(unusable)?;
+    // In TLS 1.2 a server refuses a client's certificate while hands are shaken, and so is always heard doing it; in 1.3 it
+    // hangs up later, and what it said may be lost.
+    let stream = match shake(remote, &address, &[&TLS12]).await {
+        Err(Refusal::Alert(AlertDescription::ProtocolVersion | AlertDescription::HandshakeFailure)) => {
+            shake(remote, &address, ALL_VERSIONS).await?
+        }
+        shaken => shaken?,
+    };
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let chain = chain.iter().map(|certificate| certificate.clone().into_owned()).collect();
+    let shaken = http1::handshake::<_, Empty<Bytes>>(TokioIo::new(stream)).await;
+    let (mut sender, connection) = shaken.map_err(|error| of_error(&error))?;
+    tokio::spawn(connection);
+    let host = address.authority.as_str();
+    let sent = Timestamp::now();
+    let (version, date) = ask(&mut sender, host, "/version").await?;
+    let clock = date.map(|date| Reading { date, sent, received: Timestamp::now() });
+    let (live, _) = ask(&mut sender, host, "/livez?verbose").await?;
+    let (ready, _) = ask(&mut sender, host, "/readyz?verbose").await?;
+    Ok(Heard { chain, live, ready, version, clock })
+}
+
+async fn shake(
+    remote: &Remote<'_>,
+    address: &Address,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<TlsStream<TcpStream>, Refusal> {
+    let config = remote.tls(versions, PROTOCOL).map_err(|error| Refusal::Unusable(error.to_string()))?;
+    let found = in_time(tokio::net::lookup_host((address.host.as_str(), address.port))).await?;
+    let places: Vec<_> = found.map_err(|error| Refusal::NoSuchHost(error.to_string()))?.collect();
+    let socket = in_time(TcpStream::connect(&places[..])).await?.map_err(|error| of_io(&error))?;
+    let connector = TlsConnector::from(Arc::new(config));
+    in_time(connector.connect(address.name.clone(), socket)).await?.map_err(|error| of_io(&error))
+}
+
+/// The answer, and what time it was there.
+async fn ask(
+    sender: &mut SendRequest<Empty<Bytes>>,
+    host: &str,
+    path: &str,
+) -> Result<(Answer, Option<String>), Refusal> {
+    let request = Request::get(path).header(header::HOST, host).body(Empty::new());
+    let request = request.map_err(|error| Refusal::Unusable(error.to_string()))?;
+    let response = in_time(sender.send_request(request)).await?.map_err(|error| of_error(&error))?;
+    let code = response.status().as_u16();
+    let date = response.headers().get(header::DATE).and_then(|date| date.to_str().ok()).map(str::to_owned);
+    let body = in_time(Limited::new(response.into_body(), MOST_BYTES).collect()).await?;
+    let body = body.map_err(|error| of_error(&*error))?.to_bytes();
+    Ok((Answer { code, body: String::from_utf8_lossy(&body).into_owned() }, date))
+}
+
+async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, Refusal> {
+    tokio::time::timeout(STEP, step).await.map_err(|_| Refusal::Silent(STEP))
+}
+
+/// What an error of HTTP comes from.
+fn of_error(error: &(dyn Error + 'static)) -> Refusal {
+    let mut next = Some(error);
+    while let Some(one) = next {
+        if let Some(io) = one.downcast_ref::<io::Error>() {
+            return of_io(io);
+        }
+        next = one.source();
+    }
+    Refusal::HungUp(error.to_string())
+}
+
+fn of_io(error: &io::Error) -> Refusal {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match (inner, error.kind()) {
+        (Some(rustls::Error::InvalidCertificate(why)), _) => Refusal::Certificate(why.clone()),
+        (Some(rustls::Error::AlertReceived(alert)), _) => Refusal::Alert(*alert),
+        (Some(other), _) => Refusal::NoTls(other.to_string()),
+        (None, ErrorKind::ConnectionRefused) => Refusal::Closed,
+        (None, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {
+            Refusal::HungUp(error.to_string())
+        }
+        (None, _) => Refusal::Unreachable(error.to_string()),
+    }
+}

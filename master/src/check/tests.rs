@@ -1,0 +1,239 @@
+//! What a server and a directory say, a row a case, and how a report reads.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rustls::pki_types::{ServerName, UnixTime};
+use rustls::{AlertDescription, CertificateError};
+use serde_json::json;
+
+use super::finding::{Finding, Report, Severity};
+use super::here::certificates::{self, Read, Use};
+use super::here::disk::{self, Room};
+use super::server::Answer;
+use super::server::clock::{self, Reading};
+use super::server::health;
+use super::server::refusal::{self, Refusal, Way};
+use super::server::version::Version;
+use super::{as_json, as_text};
+use crate::pki::Life;
+
+const GIB: u64 = 1 << 30;
+
+fn line(finding: &Finding) -> String {
+    let mut report = Report::default();
+    report.add("x", vec![finding.clone()]);
+    as_text(&report).lines().next().unwrap().to_owned()
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+#[test]
+fn every_reason_for_silence_has_its_cure() {
+    let expired = CertificateError::ExpiredContext {
+        time: UnixTime::since_unix_epoch(Duration::from_secs(86_400)),
+        not_after: UnixTime::since_unix_epoch(Duration::from_secs(0)),
+    };
+    let other_name = CertificateError::NotValidForNameContext {
+        expected: ServerName::try_from("api.example.com").unwrap(),
+        presented: vec!["localhost".to_owned(), "kubernetes".to_owned()],
+    };
+    let way = Way { file: "f".to_owned(), server: "https://h:1".to_owned(), ..Way::default() };
+    let here = Way { data_dir: Some("/d".to_owned()), ..way.clone() };
+    let elsewhere = Way { runs: true, advertised: Some("10.0.0.1:6443".parse().unwrap()), ..here.clone() };
+    for (refusal, way, words) in [
+        (Refusal::Closed, &way, ["nobody listens at https://h:1", "start the master there"]),
+        (Refusal::Closed, &here, ["no master runs on /d", "`master run --data-dir /d`"]),
+        (
+            Refusal::Closed,
+            &elsewhere,
+            ["a master runs on /d, but at another address", "it told nodes 10.0.0.1:6443"],
+        ),
+        (Refusal::NoSuchHost("unknown".to_owned()), &way, ["is not found: unknown", "`server:`"]),
+        (Refusal::Unreachable("no route".to_owned()), &way, ["cannot be reached: no route", "firewalls"]),
+        (Refusal::Silent(Duration::from_secs(10)), &way, ["nothing came for 10 s", "firewall"]),
+        (
+            Refusal::Certificate(expired),
+            &way,
+            ["good until 1970-01-01T00:00:00Z, and here it is 1970-01-02", "restart"],
+        ),
+        (Refusal::Certificate(other_name), &way, ["it is for localhost, kubernetes", "--tls-san"]),
+        (
+            Refusal::Certificate(CertificateError::UnknownIssuer),
+            &here,
+            ["an authority that f does not name", "`master --data-dir /d kubeconfig"],
+        ),
+        (
+            Refusal::Alert(AlertDescription::CertificateExpired),
+            &way,
+            ["it has expired", "renews admin.kubeconfig"],
+        ),
+        (
+            Refusal::Alert(AlertDescription::UnknownCA),
+            &way,
+            ["does not know whoever signed", "kubeconfig --user"],
+        ),
+        (Refusal::Alert(AlertDescription::InternalError), &way, ["InternalError", "log"]),
+        (Refusal::NoTls("garbage".to_owned()), &way, ["does not speak TLS", "port"]),
+        (Refusal::HungUp("reset".to_owned()), &way, ["hung up: reset", "log"]),
+        (Refusal::Unusable("no key".to_owned()), &way, ["f cannot be used: no key", "kubeconfig --user"]),
+    ] {
+        let finding = refusal::finding(&refusal, way);
+        assert_eq!(finding.severity, Severity::Problem);
+        let line = line(&finding);
+        assert!(words.iter().all(|word| line.contains(word)), "{words:?} are not in {line}");
+    }
+}
+
+#[test]
+fn failed_checks_are_told_once_each() {
+    let answer = |code: u16, body: &str| Answer { code, body: body.to_owned() };
+    let fine = answer(200, "[+]ping ok\nlivez check passed\n");
+    for (live, ready, expected) in [
+        (&fine, answer(200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"), vec![]),
+        (&fine, answer(200, "ok"), vec![]),
+        (
+            &fine,
+            answer(500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"),
+            vec!["the check etcd of /readyz fails"],
+        ),
+        (
+            &answer(500, "[-]ping failed: asleep\n"),
+            answer(500, "[-]ping failed: asleep\n[-]other failed: reason withheld\n"),
+            vec!["the check ping of /livez fails", "the check other of /readyz fails"],
+        ),
+        (&answer(502, "<html>"), answer(502, "<html>"), vec!["/livez answers 502"]),
+    ] {
+        let found = health::findings(live, &ready);
+        assert_eq!(found.iter().map(|f| f.what.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn clocks_and_versions() {
+    let sent = at("2026-06-01T12:00:00.9Z");
+    let reading = |date: &str| Reading {
+        date: date.to_owned(),
+        sent,
+        received: sent + SignedDuration::from_millis(300),
+    };
+    for (date, expected) in [
+        ("Mon, 01 Jun 2026 12:00:00 GMT", None),
+        ("Mon, 01 Jun 2026 12:00:06 GMT", None),
+        ("Mon, 01 Jun 2026 11:59:50 GMT", Some((Severity::Warning, "9 s behind"))),
+        ("Mon, 01 Jun 2026 12:05:01 GMT", Some((Severity::Problem, "299 s ahead of"))),
+        ("noon", Some((Severity::Warning, "does not tell the time"))),
+    ] {
+        let found = clock::findings(Some(&reading(date)));
+        assert_eq!(
+            found.first().map(|finding| finding.severity),
+            expected.map(|(severity, _)| severity),
+            "{date}"
+        );
+        assert!(expected.is_none_or(|(_, words)| found[0].what.contains(words)), "{date}: {found:?}");
+    }
+    assert_eq!(clock::findings(None), []);
+    let version = |body: &str| Version::of(&Answer { code: 200, body: body.to_owned() });
+    assert!(version("<html>").is_err() && version(r#"{"gitVersion":"latest"}"#).is_err());
+    let own = version(r#"{"gitVersion":"v1.36.0+coracle-0.1.0"}"#).unwrap();
+    assert_eq!(own.findings("v1.36.0+coracle-0.1.0"), []);
+    assert_eq!(own.findings("v1.37.0+coracle-0.2.0").len(), 1);
+    assert_eq!(version(r#"{"gitVersion":"v1.36.0"}"#).unwrap().findings("v1.37.0+coracle-0.2.0"), []);
+}
+
+#[test]
+fn certificates_are_told_of_in_time() {
+    let now = at("2026-06-01T00:00:00Z");
+    let life = |until: &str, is_authority: bool| Life {
+        name: "coracle-root-1".to_owned(),
+        from: at("2025-06-01T00:00:00Z"),
+        until: at(until),
+        is_authority,
+    };
+    for (lives, of, expected) in [
+        (Ok(vec![life("2027-01-01T00:00:00Z", false)]), Use::Serving, None),
+        (
+            Ok(vec![life("2026-10-01T00:00:00Z", true)]),
+            Use::Serving,
+            Some((Severity::Warning, "in 122 days")),
+        ),
+        (Ok(vec![life("2026-10-01T00:00:00Z", false)]), Use::Client, None),
+        (Ok(vec![life("2026-06-11T00:00:00Z", false)]), Use::Client, Some((Severity::Warning, "in 10 days"))),
+        (
+            Ok(vec![life("2026-05-31T00:00:00Z", false)]),
+            Use::Serving,
+            Some((Severity::Problem, "has expired on 2026-05-31")),
+        ),
+        (Err("it is damaged".to_owned()), Use::Serving, Some((Severity::Problem, "cannot be read"))),
+    ] {
+        let read = Read { file: "f".to_owned(), lives };
+        let found = certificates::findings(&read, of, now);
+        assert_eq!(
+            found.first().map(|finding| finding.severity),
+            expected.map(|(severity, _)| severity),
+            "{read:?}"
+        );
+        assert!(expected.is_none_or(|(_, words)| found[0].what.contains(words)), "{found:?}");
+    }
+    let early = Read { file: "f".to_owned(), lives: Ok(vec![life("2027-01-01T00:00:00Z", true)]) };
+    let found = certificates::findings(&early, Use::Serving, at("2025-01-01T00:00:00Z"));
+    assert!(found[0].what.contains("not valid before") && found[0].remedy.contains("clock"), "{found:?}");
+}
+
+#[test]
+fn disks_are_told_of_before_they_are_full() {
+    let room = |free_bytes: u64, free_files: Option<u64>| Ok(Room { free_bytes, free_files });
+    for (room, store, expected) in [
+        (room(9 * GIB, Some(1 << 20)), Some(GIB), vec![]),
+        (room(9 * GIB, None), None, vec![]),
+        (room(GIB / 2, None), None, vec![Severity::Warning]),
+        (room(GIB / 8, None), None, vec![Severity::Problem]),
+        (room(2 * GIB, None), Some(3 * GIB), vec![Severity::Warning]),
+        (room(9 * GIB, Some(3)), None, vec![Severity::Warning]),
+        (room(9 * GIB, Some(0)), None, vec![Severity::Problem]),
+        (room(9 * GIB, None), Some(5 * GIB), vec![Severity::Warning]),
+        (Err("no".to_owned()), None, vec![Severity::Problem]),
+    ] {
+        let found = disk::findings("/d", &room, store);
+        assert_eq!(
+            found.iter().map(|finding| finding.severity).collect::<Vec<_>>(),
+            expected,
+            "{room:?} {store:?}"
+        );
+    }
+}
+
+#[test]
+fn a_report_reads_like_that_of_the_kubelet() {
+    let mut report = Report::default();
+    assert!(as_text(&report) == "0 checks fine\n" && report.is_healthy());
+    report.add("master", Vec::new());
+    report.add("access", vec![Finding::warning("w", "is odd", "look")]);
+    assert!(report.is_healthy(), "a warning fails nothing");
+    report.add("pods", vec![Finding::problem("p", "is down", "start it").because("it was\n\tstopped. ")]);
+    assert!(!report.is_healthy());
+    assert_eq!(
+        as_text(&report),
+        "p: is down: it was stopped; start it\nw: warning: is odd; look\n1 check fine, 1 problem, 1 warning\n"
+    );
+    assert_eq!(
+        as_json(&report),
+        json!({
+            "healthy": false,
+            "fine": 1,
+            "problems": [{"check": "pods", "about": "p", "object": null, "what": "is down", "cause": "it was stopped", "remedy": "start it"}],
+            "warnings": [{"check": "access", "about": "w", "object": null, "what": "is odd", "cause": "", "remedy": "look"}],
+        })
+    );
+    let many: Vec<Finding> =
+        (0..30).map(|n| Finding::problem("p", format!("is down {n}"), "start it")).collect();
+    let mut report = Report::default();
+    report.add("pods", many);
+    let text = as_text(&report);
+    assert_eq!(text.lines().count(), 22, "{text}");
+    assert!(text.contains("pods: 10 problems more like these"), "{text}");
+    assert_eq!(as_json(&report)["problems"].as_array().unwrap().len(), 30);
+}

@@ -1,0 +1,282 @@
+//! `master check`, as a person meets it: a cluster that is well, a master that is not to be reached for one reason after the
+//! other, and a cluster in which much is wrong.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use jiff::{Timestamp, ToSpan as _};
+use master::kubeconfig::Kubeconfig;
+use master::pki::Pki;
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tests::{DEADLINE, Master, wait_until};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+
+/// Runs the verb; its code and what it says.
+async fn check(master: &Master, arguments: &[&str]) -> (i32, String) {
+    let output = master.verb(&[&["check"], arguments].concat()).await;
+    assert_eq!(output.stderr, "", "{output:?}");
+    (output.code, output.stdout)
+}
+
+/// The same as JSON.
+async fn checked(master: &Master, arguments: &[&str]) -> (i32, Value) {
+    let (code, text) = check(master, &[&["--format", "json"], arguments].concat()).await;
+    (code, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+/// What is told that badly (`problems`, `warnings`), without what the machine of the test is responsible for.
+fn told(report: &Value, of: &str) -> Vec<String> {
+    let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+    let all = report[of].as_array().unwrap().iter().filter(|finding| finding["check"] != "disk");
+    all.map(|finding| {
+        assert!(!text(finding, "remedy").is_empty(), "{finding}");
+        format!("{}: {}: {}", text(finding, "about"), text(finding, "what"), text(finding, "cause"))
+    })
+    .collect()
+}
+
+/// A kubeconfig like the administrator's with something of it changed.
+fn changed(master: &Master, change: impl FnOnce(&mut Kubeconfig)) -> PathBuf {
+    let mut config = master.admin().unwrap();
+    change(&mut config);
+    let path = master.data_dir().join("other.kubeconfig");
+    fs::write(&path, config.text()).unwrap();
+    path
+}
+
+/// Sends an object as the administrator and expects it to be taken.
+async fn send(master: &Master, method: reqwest::Method, path: &str, object: &Value) {
+    let url = format!("https://127.0.0.1:{}{path}", master.port);
+    let patch = "application/merge-patch+json";
+    let media_type = if method == reqwest::Method::PATCH { patch } else { "application/json" };
+    let request = master.client().request(method, url).header("content-type", media_type);
+    let response = request.body(object.to_string()).send().await.unwrap();
+    let code = response.status();
+    assert!(code.is_success(), "{path} {code} {}\n{}", response.text().await.unwrap(), master.log());
+}
+
+async fn create(master: &Master, path: &str, object: &Value) {
+    send(master, reqwest::Method::POST, path, object).await;
+}
+
+#[tokio::test]
+async fn a_fresh_master_is_healthy() {
+    let master = Master::running().await;
+    let (code, report) = checked(&master, &[]).await;
+    assert_eq!((told(&report, "problems"), told(&report, "warnings")), (vec![], vec![]), "{report:#}");
+    assert_eq!((code, &report["healthy"]), (0, &json!(true)), "{report:#}");
+    let (code, text) = check(&master, &[]).await;
+    assert!(code == 0 && text.contains(" checks fine") && !text.contains("problem"), "{text}");
+    // A kubeconfig alone is enough, from anywhere.
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let nowhere = Master::new();
+    let mut alone = tokio::process::Command::new(tests::binary("master"));
+    alone.arg("check").arg("--kubeconfig").arg(&admin).env("HOME", nowhere.data_dir());
+    let output = alone.output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_master_that_is_not_reached_and_why() {
+    let mut master = Master::new();
+    let directory = master.data_dir().display().to_string();
+    let says = async |master: &Master, arguments: &[&str], words: &[&str]| {
+        let (code, text) = check(master, arguments).await;
+        assert_eq!(code, 1, "{text}");
+        let missing: Vec<_> = words.iter().filter(|word| !text.contains(**word)).collect();
+        assert!(missing.is_empty(), "{missing:?} are not in\n{text}");
+    };
+    let run = format!("`master run --data-dir {directory}`");
+    says(&master, &[], &["admin.kubeconfig is not there: no master has run on that directory", &run]).await;
+    master.start().await;
+    let port = master.port.number;
+    let other = changed(&master, |config| config.server = "https://127.0.0.1:1".to_owned());
+    let with = async |path: &PathBuf, words: &[&str]| {
+        says(&master, &["--kubeconfig", path.to_str().unwrap()], words).await;
+    };
+    with(&other, &["nobody listens at https://127.0.0.1:1", "but at another address than"]).await;
+    let other = changed(&master, |config| config.server = format!("https://127.0.0.2:{port}"));
+    with(&other, &["is not for that name: it is for ", "`--tls-san`"]).await;
+    let other = changed(&master, |config| config.authority = "no PEM".to_owned());
+    with(&other, &["1 problem"]).await;
+    let other = changed(&master, |config| config.credentials.key = "no PEM".to_owned());
+    with(&other, &["other.kubeconfig cannot be used: ", "kubeconfig --user NAME`"]).await;
+    fs::write(&other, "apiVersion: v1\nkind: Config\nusers: [{name: a, user: {token: t}}]\n").unwrap();
+    with(&other, &["other.kubeconfig is not as a master writes it", "use admin.kubeconfig"]).await;
+
+    // Another cluster, once as the one that is asked and once as the one that made the certificate.
+    let stranger = Master::running().await.admin().unwrap();
+    let other = changed(&master, |config| config.authority.clone_from(&stranger.authority));
+    with(&other, &["has a certificate of an authority that", "another cluster's master"]).await;
+    let other = changed(&master, |config| config.credentials = stranger.credentials.clone());
+    with(&other, &["does not know whoever signed the certificate in", "another cluster"]).await;
+    let (now, long_ago) = (Timestamp::now(), Timestamp::now() - (24 * 500).hours());
+    let pki = Pki::read(&master.data_dir().join("pki"), now).unwrap();
+    let expired = pki.client("joe", &[], long_ago).unwrap();
+    let other = changed(&master, |config| config.credentials = expired);
+    with(&other, &["does not take the certificate in", "it has expired", "joe has expired on"]).await;
+
+    // Something else that listens there.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("https://{}", listener.local_addr().unwrap());
+    let answers = tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            // One that is closed would be told by what is written to it.
+            open.push(stream);
+        }
+    });
+    let other = changed(&master, |config| config.server = server);
+    with(&other, &["does not speak TLS as a master does", "something else listens there"]).await;
+    answers.abort();
+
+    master.stop(Signal::TERM).await;
+    let nobody = format!("nobody listens at https://127.0.0.1:{port}: no master runs on {directory}");
+    says(&master, &[], &[&nobody, &run]).await;
+    fs::write(master.data_dir().join("pki/intermediate.crt"), "damaged").unwrap();
+    says(&master, &[], &["pki/intermediate.crt: cannot be read: it holds no certificate"]).await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_in_a_cluster_is_told_with_its_cause() {
+    let master = Master::running().await;
+    create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "shop"}})).await;
+    create(&master, "/api/v1/namespaces", &json!({"metadata": {"name": "held"}})).await;
+    let ready =
+        json!([{"type": "Ready", "status": "False", "reason": "Down", "message": "the engine is away"}]);
+    let node = json!({"metadata": {"name": "n1"}, "spec": {"unschedulable": true}, "status": {"conditions": ready, "nodeInfo": {"kubeletVersion": "v1.37.0"}}});
+    create(&master, "/api/v1/nodes", &node).await;
+    let pods = "/api/v1/namespaces/shop/pods";
+    let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+    for (name, status) in [
+        (
+            "stuck",
+            json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}]}),
+        ),
+        (
+            "mad",
+            json!({"phase": "Running", "containerStatuses": [{"name": "c", "image": "i", "imageID": "", "ready": false, "restartCount": 9, "state": waiting}]}),
+        ),
+    ] {
+        let pod = json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        create(&master, pods, &pod).await;
+        let path = format!("{pods}/{name}/status");
+        send(&master, reqwest::Method::PATCH, &path, &json!({"status": status})).await;
+    }
+    let service =
+        json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    create(&master, "/api/v1/namespaces/shop/services", &service).await;
+    let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
+    create(&master, "/api/v1/namespaces/shop/resourcequotas", &quota).await;
+    let budget = json!({"metadata": {"name": "b"}, "spec": {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}}});
+    create(&master, "/apis/policy/v1/namespaces/shop/poddisruptionbudgets", &budget).await;
+    let claim = json!({"metadata": {"name": "c"}, "spec": {"storageClassName": "fast", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+    create(&master, "/api/v1/namespaces/shop/persistentvolumeclaims", &claim).await;
+    for plural in ["widgets", "gadgets"] {
+        let schema = json!({"openAPIV3Schema": {"type": "object"}});
+        let definition = json!({"metadata": {"name": format!("{plural}.example.com")}, "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": {"plural": plural, "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        }});
+        create(&master, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    }
+    let hook = json!({"name": "w.example.com", "clientConfig": {"service": {"namespace": "shop", "name": "gone"}}, "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "rules": []});
+    let hooks = json!({"metadata": {"name": "guard"}, "webhooks": [hook]});
+    create(&master, "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", &hooks).await;
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    for (name, subject) in [
+        (
+            "open",
+            json!({"kind": "User", "name": "system:anonymous", "apiGroup": "rbac.authorization.k8s.io"}),
+        ),
+        ("lazy", json!({"kind": "ServiceAccount", "name": "default", "namespace": "shop"})),
+    ] {
+        let role =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
+        create(
+            &master,
+            bindings,
+            &json!({"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}),
+        )
+        .await;
+    }
+    let event = json!({"metadata": {"name": "e"}, "type": "Warning", "reason": "FailedMount", "message": "no such volume", "count": 4,
+        "lastTimestamp": Timestamp::now().to_string(), "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "mad"}});
+    create(&master, "/api/v1/namespaces/shop/events", &event).await;
+    let held = json!({"metadata": {"name": "m", "finalizers": ["example.com/hold"]}});
+    create(&master, "/api/v1/namespaces/held/configmaps", &held).await;
+    let admin = master.data_dir().join("admin.kubeconfig");
+    master.kubectl(&admin, &["delete", "namespace", "held", "--wait=false"]).await;
+
+    let (problems, warnings) = (
+        [
+            "Node n1: is not ready: Down: the engine is away",
+            "Node n1: its kubelet is v1.37.0 and the server v1.36.0",
+            "Pod shop/stuck: is Pending: Unschedulable: no room",
+            "Pod shop/mad: the container c crashes again and again (9 restarts)",
+            "PersistentVolumeClaim shop/c: is Pending: there is no storage class fast",
+            "CustomResourceDefinition gadgets.example.com: does not get its names",
+            "ClusterRoleBinding open: gives the ClusterRole cluster-admin to everybody who reaches the port",
+        ],
+        [
+            "Node n1: takes no new pods: it is cordoned",
+            "nodes: none takes pods without tolerations",
+            "Namespace held: is to be gone and is not: Some content in the namespace has finalizers remaining: example.com/hold",
+            "Service shop/web: has nobody who answers: no pod has the labels app=web",
+            "ResourceQuota shop/q: is used up: pods 2 of 2",
+            "PodDisruptionBudget shop/b: lets no pod be evicted",
+            "ValidatingWebhookConfiguration guard: the webhook w.example.com leads nowhere: there is no service shop/gone",
+            "webhooks: 1 configuration kept, none is called",
+            "ClusterRoleBinding lazy: lets every pod of shop without an account of its own do everything",
+            "Warning FailedMount: 4 events in the last hour, about 1 object: Pod shop/mad: no such volume",
+        ],
+    );
+    // Controllers count quotas, find conflicts and empty namespaces meanwhile.
+    let look = async || {
+        let (code, report) = checked(&master, &[]).await;
+        assert_eq!((code, &report["healthy"]), (1, &json!(false)), "{report:#}");
+        let (bad, odd) = (told(&report, "problems"), told(&report, "warnings"));
+        let lacks = |told: &[String], wanted: &[&str]| -> Vec<String> {
+            let missing = wanted.iter().filter(|words| !told.iter().any(|line| line.starts_with(**words)));
+            missing.map(|words| (*words).to_owned()).collect()
+        };
+        let missing = [lacks(&bad, &problems), lacks(&odd, &warnings)].concat();
+        let expected = problems.len() + warnings.len();
+        match missing.is_empty() && bad.len() + odd.len() == expected {
+            true => Ok(()),
+            false => Err(format!("{missing:#?} missing of {expected}, told are {bad:#?} {odd:#?}")),
+        }
+    };
+    wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", master.log()));
+    let (_, text) = check(&master, &[]).await;
+    let last = text.lines().last().unwrap();
+    assert!(last.contains(" checks fine, 7 problems, "), "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(
+        first.starts_with("Node n1: is not ready: Down: the engine is away; `kubectl describe node n1`"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn whoever_may_not_look_is_told_so() {
+    let master = Master::running().await;
+    let joe = master.verb(&["kubeconfig", "--user", "joe"]).await.stdout;
+    let path = master.data_dir().join("joe.kubeconfig");
+    fs::write(&path, joe).unwrap();
+    let (code, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
+    let warnings = told(&report, "warnings");
+    assert_eq!((code, told(&report, "problems")), (0, vec![]), "{report:#}");
+    assert!(
+        warnings
+            .iter()
+            .any(|line| line.starts_with("pods: nobody could look at all of these: 403 Forbidden")),
+        "{warnings:#?}"
+    );
+}
