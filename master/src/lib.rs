@@ -11,6 +11,7 @@ pub mod data_dir;
 pub mod kubeconfig;
 pub mod metrics;
 pub mod namespaces;
+pub mod nodes;
 pub mod options;
 pub mod pki;
 pub mod quota;

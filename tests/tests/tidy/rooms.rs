@@ -96,7 +96,8 @@ const MASTER_ROOMS: &[Room] = &[
         never: ENGINE,
     },
     Room { name: "namespaces", may: &[], never: ENGINE },
-    Room { name: "api", may: &["server", "admission", "namespaces"], never: ENGINE },
+    Room { name: "nodes", may: &[], never: ENGINE },
+    Room { name: "api", may: &["server", "admission", "namespaces", "nodes"], never: ENGINE },
     Room {
         name: "wiring",
         may: &[
