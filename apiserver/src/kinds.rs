@@ -1,7 +1,9 @@
 //! The kinds of Kubernetes that a master serves, a row each.
 
+mod as_stored;
 pub mod common;
 mod events;
+mod old_autoscalers;
 mod old_pods;
 
 use std::sync::Arc;
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use api::crd::CustomResourceDefinitions;
 use api::table;
 
+use self::as_stored::AsStored;
 use crate::resource::{Replicas, Resource, Subresource};
 use crate::table::Through;
 use crate::write;
@@ -23,6 +26,7 @@ const DEVICES: &str = "resource.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
 const APPS: &str = "apps";
+const AUTOSCALING: &str = "autoscaling";
 const BATCH: &str = "batch";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
@@ -52,7 +56,7 @@ pub fn all() -> Vec<Resource> {
         Resource::new(CORE, "v1beta3", "Pod", "pods", "pod").with_status()
             .fields(common::POD_FIELDS).columns(table::PODS)
             .part(Subresource::binding()).part(Subresource::eviction())
-            .strategy(Arc::new(old_pods::AsStored)).schema(Arc::new(old_pods::Fields))
+            .strategy(Arc::new(AsStored { group: CORE, kind: "Pod", view: old_pods::Hosted })).schema(Arc::new(old_pods::Fields))
             .stored_as("pods", Arc::new(old_pods::Hosted)),
         v1(CORE, "Binding", "bindings", "binding").made_as("pods", "binding"),
         common::config_maps(),
@@ -115,8 +119,15 @@ pub fn all() -> Vec<Resource> {
             .columns(table::STORAGE_CAPACITIES),
         v1(STORAGE, "VolumeAttachment", "volumeattachments", "volumeattachment").cluster().with_status()
             .columns(table::ATTACHMENTS),
-        Resource::new("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
+        Resource::new(AUTOSCALING, "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
             .short(&["hpa"]).with_status().columns(table::AUTOSCALERS),
+        v1(AUTOSCALING, "HorizontalPodAutoscaler", "horizontalpodautoscalers", "horizontalpodautoscaler")
+            .short(&["hpa"]).with_status()
+            .columns(Through { columns: table::AUTOSCALERS, view: old_autoscalers::ByProcessor })
+            .strategy(Arc::new(AsStored {
+                group: AUTOSCALING, kind: "HorizontalPodAutoscaler", view: old_autoscalers::ByProcessor,
+            }))
+            .stored_as("horizontalpodautoscalers.autoscaling", Arc::new(old_autoscalers::ByProcessor)),
         v1(EXTENSIONS, "CustomResourceDefinition", "customresourcedefinitions", "customresourcedefinition")
             .short(&["crd", "crds"]).cluster().with_status().strategy(Arc::new(CustomResourceDefinitions))
             .columns(table::NAME_AND_CREATED),

@@ -49,6 +49,7 @@ pub async fn open(
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let auth = Auth::new(cache.clone(), signer, issuer);
+    let nodes = crate::nodes::router(cache.clone());
     let namespaces = Namespaces::new(registry.clone());
     let mut passes: Vec<Arc<dyn Admission>> = vec![
         namespaces.clone(),
@@ -63,5 +64,5 @@ pub async fn open(
     let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
     tokio::spawn(keeper.keep_aggregated());
-    Ok(Served { api, auth, objects: registry })
+    Ok(Served { api: api.merge(nodes), auth, objects: registry })
 }

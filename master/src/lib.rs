@@ -13,6 +13,7 @@ pub mod kubeconfig;
 pub mod kubernetes;
 pub mod metrics;
 pub mod namespaces;
+pub mod nodes;
 pub mod options;
 pub mod pki;
 pub mod quota;

@@ -43,21 +43,6 @@ pub fn installed(package: &str, program: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{program} is missing: run hack/setup.sh test"))
 }
 
-/// Every kubectl of this machine: the one of [`installed`] first, then whatever versions lie beside it.
-pub fn kubectls() -> Vec<PathBuf> {
-    let first = installed("kubernetes-client", "kubectl");
-    let real = fs::canonicalize(&first).unwrap();
-    let beside = fs::read_dir(real.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
-    let mut others: Vec<PathBuf> = beside
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("kubectl.1.")))
-        .collect();
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    others.push(top.join("target/setup/kubernetes-client/usr/bin/kubectl"));
-    others.retain(|path| path.exists() && *path != real);
-    others.sort();
-    [vec![first], others].concat()
-}
-
 /// A source file that was changed after that moment.
 fn newer_source(folder: &Path, built: SystemTime) -> Option<PathBuf> {
     fs::read_dir(folder).unwrap().find_map(|entry| {

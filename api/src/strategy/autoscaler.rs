@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Json;
 use super::causes::Causes;
-use super::fill::{at, fill, fill_all, text};
+use super::fill::{at, fill, fill_all};
 use super::place::Place;
 use super::rules::{NONE, Rules};
 
@@ -36,9 +36,6 @@ const PERIOD_MAX_SECONDS: i64 = 1800;
 
 fn default(scaler: &mut Json) {
     fill(scaler, "spec.minReplicas", 1);
-    if text(scaler, "apiVersion") == "autoscaling/v1" {
-        return fill(scaler, "spec.targetCPUUtilizationPercentage", PERCENT);
-    }
     if at(scaler, "spec.metrics").is_none() {
         let target = json!({"type": "Utilization", "averageUtilization": PERCENT});
         let metrics = json!([{"type": "Resource", "resource": {"name": "cpu", "target": target}}]);
@@ -77,7 +74,6 @@ fn check(scaler: &Place<'_, '_>, causes: &mut Causes) {
     if most.number().unwrap_or(0) < least.number().unwrap_or(0) {
         causes.invalid(&most, "must be greater than or equal to `minReplicas`");
     }
-    causes.positive(&spec.at("targetCPUUtilizationPercentage"));
     spec.at("metrics").items().for_each(|metric| check_metric(&metric, causes));
     for direction in ["scaleUp", "scaleDown"] {
         let rules = spec.at("behavior");

@@ -4,7 +4,6 @@
 
 use api::fault::Fault;
 use api::shape::Shape;
-use api::strategy::{self, Cause, Json, Part, Strategy};
 use serde_json::{Map, Value};
 
 use crate::resource::{Schema, View};
@@ -62,42 +61,6 @@ impl Schema for Fields {
     fn fit(&self, pod: &mut Map<String, Value>) -> Vec<Fault> {
         api::schema::fit(pod, STORED, "Pod")
     }
-}
-
-/// What a pod does, in whichever version.
-pub(super) struct AsStored;
-
-impl AsStored {
-    fn of_pods() -> &'static dyn Strategy {
-        strategy::of("", "Pod")
-    }
-}
-
-impl Strategy for AsStored {
-    fn default(&self, pod: &mut Json) {
-        as_stored(pod, |pod| Self::of_pods().default(pod));
-    }
-
-    fn prepare(&self, pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
-        let before = before.cloned().map(|before| Hosted.stored(before));
-        as_stored(pod, |pod| Self::of_pods().prepare(pod, before.as_ref(), part));
-    }
-
-    fn validate(&self, pod: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {
-        let before = before.cloned().map(|before| Hosted.stored(before));
-        Self::of_pods().validate(&Hosted.stored(pod.clone()), before.as_ref(), part)
-    }
-
-    fn warnings(&self, pod: &Json) -> Vec<String> {
-        Self::of_pods().warnings(&Hosted.stored(pod.clone()))
-    }
-}
-
-/// Changes a pod in the version that is stored.
-fn as_stored(pod: &mut Json, change: impl FnOnce(&mut Json)) {
-    let mut stored = Hosted.stored(std::mem::take(pod));
-    change(&mut stored);
-    *pod = Hosted.shown(stored);
 }
 
 fn versioned(mut pod: Map<String, Value>, api_version: &str) -> Map<String, Value> {

@@ -113,7 +113,8 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "namespaces", may: &[], never: ENGINE },
     // It writes as any client does.
     Room { name: "kubernetes", may: &["controllers"], never: ENGINE },
-    Room { name: "api", may: &["server", "admission", "namespaces"], never: ENGINE },
+    Room { name: "nodes", may: &[], never: ENGINE },
+    Room { name: "api", may: &["server", "admission", "namespaces", "nodes"], never: ENGINE },
     Room {
         name: "wiring",
         may: &[

@@ -50,7 +50,9 @@ fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
     let spec = &pod.at("spec");
     for container in spec.at("ephemeralContainers").items() {
         for field in NOT_FOR_EPHEMERAL {
-            if !container.at(field).is_absent() {
+            // Clients write `resources: {}` where they mean none.
+            let says_nothing = container.at(field).fields().is_some_and(|fields| fields.is_empty());
+            if !container.at(field).is_absent() && !(field == "resources" && says_nothing) {
                 causes.forbidden(&container.at(field), "cannot be set for an Ephemeral Container");
             }
         }

@@ -224,6 +224,19 @@ fn ephemeral_containers_come_and_stay() {
             "spec.ephemeralContainers[1].ports",
             "cannot be set for an Ephemeral Container",
         ),
+        (
+            |pod| {
+                pod["spec"]["ephemeralContainers"][1] =
+                    json!({"name": "d", "image": "x", "resources": {"limits": {"cpu": 1}}})
+            },
+            "spec.ephemeralContainers[1].resources",
+            "cannot be set for an Ephemeral Container",
+        ),
+        (
+            |pod| pod["spec"]["ephemeralContainers"][1] = json!({"name": "d", "image": "x", "resources": {}}),
+            "",
+            "",
+        ),
     ];
     for (update, field, words) in cases {
         let update = |pod: &mut Value| {

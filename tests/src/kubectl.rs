@@ -1,0 +1,50 @@
+//! Every kubectl of this machine, by its version.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use crate::installed;
+
+/// One kubectl.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kubectl {
+    /// 20 for 1.20.
+    pub minor: u32,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// The kubectl on the PATH, those that lie beside it (`kubectl.1.27`), and the one that `hack/setup.sh test` unpacked: one a
+/// version, oldest first.
+pub fn kubectls() -> Vec<Kubectl> {
+    let first = installed("kubernetes-client", "kubectl");
+    let real = fs::canonicalize(&first).unwrap();
+    let beside = fs::read_dir(real.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let named =
+        |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().starts_with("kubectl.1.");
+    let mut paths: Vec<PathBuf> = beside.filter(|path| named(path)).collect();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    paths.extend([top.join("target/setup/kubernetes-client/usr/bin/kubectl"), real]);
+    paths.retain(|path| path.exists());
+    let mut found: Vec<Kubectl> = Vec::new();
+    for path in paths {
+        let minor = minor(&path);
+        if found.iter().all(|known| known.minor != minor) {
+            found.push(Kubectl { minor, path });
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The minor version that a kubectl says it has.
+fn minor(path: &Path) -> u32 {
+    let mut command = Command::new(path);
+    // One that runs another by the version of the server is asked for its own.
+    command.env("HOME", env::temp_dir()).args(["version", "--client", "-o", "json"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let (_, rest) = said.split_once("\"gitVersion\": \"v1.").unwrap_or_else(|| panic!("{command:?}: {said}"));
+    rest.split('.').next().unwrap().parse().unwrap()
+}
