@@ -1,6 +1,7 @@
 //! What the built-in kinds differ in: a handful of functions each, called in the same order for all.
 
 use super::causes::Causes;
+use super::fill::text;
 use super::place::Place;
 use super::{Cause, Json, Part, Strategy, found};
 use crate::schema;
@@ -51,6 +52,10 @@ impl Strategy for Rules {
 
     fn prepare(&self, object: &mut Json, before: Option<&Json>, part: &Part<'_>) {
         (self.prepare)(object, before, part);
+        if *part == Part::Main && before.is_none() && !object.contains_key("status") {
+            let first = schema::first_status(text(object, "apiVersion"), text(object, "kind"));
+            object.extend(first.map(|status| ("status".to_owned(), status)));
+        }
     }
 
     fn validate(&self, object: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {
@@ -85,8 +90,6 @@ impl Strategy for Rules {
 }
 
 fn fit(object: &mut Json) -> Vec<crate::fault::Fault> {
-    let text =
-        |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    let (api_version, kind) = (text("apiVersion"), text("kind"));
+    let (api_version, kind) = (text(object, "apiVersion").to_owned(), text(object, "kind").to_owned());
     schema::fit(object, &api_version, &kind)
 }
