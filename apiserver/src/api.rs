@@ -148,8 +148,11 @@ impl Api {
             return Err(Status::no_such_path());
         };
         let resource = self.resource(&objects).ok_or_else(Status::no_such_path)?;
-        if resource.namespaced != objects.namespace.is_some() {
-            return Err(Status::no_such_path());
+        match (resource.namespaced, &objects.namespace, &objects.name) {
+            (true, Some(_), _) | (false, None, _) => {}
+            // All of them, which can be read and nothing else.
+            (true, None, None) if resource.verbs.contains(&"list") => return Err(Status::no_such_method()),
+            _ => return Err(Status::no_such_path()),
         }
         // Whoever could not read the answer would not know what has become of the write.
         Accept::of(request.headers()).objects()?;

@@ -26,6 +26,7 @@ pub mod storage;
 pub mod store;
 pub mod table;
 pub mod tls;
+mod unread;
 pub mod watch;
 pub mod write;
 

@@ -175,13 +175,13 @@ impl ListOptions {
                 "resourceVersion" if value.is_empty() => {}
                 "resourceVersion" => options.revision = Some(number(&name, &value)?),
                 "resourceVersionMatch" => resource_match = value,
-                "watch" => options.watch = boolean(&name, &value)?,
+                "watch" => options.watch = boolean(&value),
                 "timeoutSeconds" => {
                     let seconds: u32 = number(&name, &value)?;
                     options.timeout = Some(Duration::from_secs(seconds.into())).filter(|t| !t.is_zero());
                 }
-                "allowWatchBookmarks" => options.bookmarks = boolean(&name, &value)?,
-                "sendInitialEvents" => initial_events = Some(boolean(&name, &value)?),
+                "allowWatchBookmarks" => options.bookmarks = boolean(&value),
+                "sendInitialEvents" => initial_events = Some(boolean(&value)),
                 "includeObject" => options.include = include(&value)?,
                 _ => {}
             }
@@ -257,12 +257,9 @@ fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Status> {
     value.parse().map_err(|_| Status::bad_request(format!("{name}: \"{value}\" is not a number it can take")))
 }
 
-fn boolean(name: &str, value: &str) -> Result<bool, Status> {
-    match value {
-        "true" | "1" | "t" | "T" | "True" | "TRUE" | "" => Ok(true),
-        "false" | "0" | "f" | "F" | "False" | "FALSE" => Ok(false),
-        _ => Err(Status::bad_request(format!("{name}: \"{value}\" is neither true nor false"))),
-    }
+/// What a switch in a query says, as the stock server reads it: Python's `True` is one, and so is the name alone.
+pub(crate) fn boolean(value: &str) -> bool {
+    value != "0" && !value.eq_ignore_ascii_case("false")
 }
 
 fn include(value: &str) -> Result<Include, Status> {

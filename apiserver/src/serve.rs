@@ -10,7 +10,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tower::ServiceExt as _;
+
+use crate::unread;
 
 /// How long a client may take to send the head of a request.
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,7 +53,7 @@ async fn connection(
     mut shutdown: watch::Receiver<bool>,
 ) {
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
-        router.clone().oneshot(request.map(Body::new))
+        unread::answered(router.clone(), request.map(Body::new))
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())

@@ -32,17 +32,29 @@ pub fn settled(definition: &Json, taken: &Taken, now: Timestamp) -> Value {
         }
     }
     status["acceptedNames"] = names.to_json();
+    status["storedVersions"] = stored_versions(definition, &status).into();
+    status
+}
+
+/// The status of a new definition, before it is looked at: it has no name yet.
+pub(super) fn first(definition: &Json) -> Value {
+    let stored = stored_versions(definition, &Value::Null);
+    json!({"acceptedNames": Names::default().to_json(), "storedVersions": stored})
+}
+
+/// The versions in which objects were ever stored: those the status has, and the one that is stored now.
+fn stored_versions(definition: &Json, status: &Value) -> Vec<Value> {
     let mut stored: Vec<Value> =
         status.get("storedVersions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let versions = at("spec", "versions").and_then(Value::as_array).into_iter().flatten();
-    let storage = versions.filter(|version| version.get("storage").is_some_and(|storage| storage == true));
+    let versions = definition.get("spec").and_then(|spec| spec.get("versions")?.as_array());
+    let storage =
+        versions.into_iter().flatten().filter(|version| version.get("storage").is_some_and(|is| is == true));
     for name in storage.filter_map(|version| version.get("name")) {
         if !stored.contains(name) {
             stored.push(name.clone());
         }
     }
-    status["storedVersions"] = stored.into();
-    status
+    stored
 }
 
 /// The status of a definition whose objects are being deleted.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::valid;
+use super::{status, valid};
 use crate::strategy::{Cause, Json, Part, Strategy};
 
 /// The finalizer that keeps a definition until its objects are gone.
@@ -32,6 +32,10 @@ impl Strategy for CustomResourceDefinitions {
         // A definition that is being deleted has the finalizer until the server takes it off.
         if *part == Part::Main && !before.is_some_and(super::is_doomed) {
             keep_until_empty(object);
+        }
+        if *part == Part::Main && before.is_none() {
+            let first = status::first(object);
+            object.insert("status".to_owned(), first);
         }
     }
 

@@ -3,6 +3,7 @@
 mod all;
 mod check;
 mod field;
+mod first_status;
 mod fit;
 mod node;
 mod prune;
@@ -17,6 +18,7 @@ pub use self::all::{All, Numbered, Struct, all};
 pub use self::check::check;
 pub(crate) use self::check::v1_object;
 pub use self::field::{Apply, Field, Patch};
+pub use self::first_status::first_status;
 pub use self::fit::fit;
 pub use self::node::shape;
 pub use self::prune::prune;

@@ -1,8 +1,10 @@
 //! What the built-in kinds differ in: a handful of functions each, called in the same order for all.
 
 use super::causes::Causes;
+use super::fill::text;
 use super::place::Place;
 use super::{Cause, Json, Part, Strategy};
+use crate::schema;
 
 /// The logic of one built-in kind. What a kind has no opinion on is [`NONE`]'s.
 pub(super) struct Rules {
@@ -49,6 +51,10 @@ impl Strategy for Rules {
 
     fn prepare(&self, object: &mut Json, before: Option<&Json>, part: &Part<'_>) {
         (self.prepare)(object, before, part);
+        if *part == Part::Main && before.is_none() && !object.contains_key("status") {
+            let first = schema::first_status(text(object, "apiVersion"), text(object, "kind"));
+            object.extend(first.map(|status| ("status".to_owned(), status)));
+        }
     }
 
     fn validate(&self, object: &Json, before: Option<&Json>, part: &Part<'_>) -> Vec<Cause> {

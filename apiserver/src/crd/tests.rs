@@ -94,9 +94,10 @@ async fn names_go_to_the_first_and_are_free_when_it_is_gone() {
     let registry = registry(&memory()).await;
     for (plural, kind) in [("cars", "Car"), ("vans", "Van")] {
         write::ensure(&registry, "customresourcedefinitions", definition(plural, kind)).await.unwrap();
-        let has_status =
-            |seen: Option<&Map<String, Value>>| seen.is_some_and(|seen| seen.contains_key("status"));
-        until(&registry, &format!("{plural}.example.com"), has_status).await;
+        let is_settled = |seen: Option<&Map<String, Value>>| {
+            seen.is_some_and(|seen| seen["status"]["conditions"].is_array())
+        };
+        until(&registry, &format!("{plural}.example.com"), is_settled).await;
     }
     let rows = registry.rows();
     assert!(

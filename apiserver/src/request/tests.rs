@@ -118,3 +118,20 @@ fn what_a_revision_is_matched_with() {
         "{status}"
     );
 }
+
+#[test]
+fn switches_are_on_unless_they_say_that_they_are_off() {
+    for (value, is_on) in [
+        ("true", true),
+        ("True", true),
+        ("1", true),
+        ("", true),
+        ("yes", true),
+        ("0", false),
+        ("false", false),
+        ("False", false),
+    ] {
+        let options = ListOptions::parse(&format!("/api/v1/pods?watch={value}").parse().unwrap()).unwrap();
+        assert_eq!(options.watch, is_on, "{value}");
+    }
+}

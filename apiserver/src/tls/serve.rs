@@ -1,6 +1,5 @@
 //! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
 
-use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +18,7 @@ use tower::ServiceExt as _;
 
 use crate::Identity;
 use crate::serve::{HEADER_TIMEOUT, accept, told_to_stop};
+use crate::unread;
 
 /// How long a handshake may take: a few round trips over the worst of networks.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -69,13 +69,14 @@ async fn connection(
         .map_err(|error| format!("handshake: {error}"))?;
     let identity = identity(&stream);
     // What was agreed on in the handshake decides; nobody is waited for to see how he begins.
-    let builder = builder(stream.get_ref().1.alpn_protocol() == Some(b"h2"));
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let builder = builder(is_http2);
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (router, identity) = (router.clone(), identity.clone());
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(identity);
-            router.oneshot(request).await.map_err(|never: Infallible| never)
+            if is_http2 { router.oneshot(request).await } else { unread::answered(router, request).await }
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));

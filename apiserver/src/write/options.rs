@@ -3,6 +3,7 @@
 use axum::extract::Query;
 use http::Uri;
 
+use crate::request::boolean;
 use crate::status::Status;
 
 /// How a write is wanted.
@@ -51,7 +52,7 @@ impl Options {
                 "dryRun" if value == "All" => options.dry_run = true,
                 "dryRun" => return Err(wrong("All")),
                 "fieldManager" => options.field_manager = Some(value).filter(|manager| !manager.is_empty()),
-                "force" => options.force = value == "true" || value == "1",
+                "force" => options.force = boolean(&value),
                 "fieldValidation" => {
                     options.validation = match value.as_str() {
                         "" | "Warn" => Validation::Warn,

@@ -219,6 +219,8 @@ fn names_are_filled_in_and_the_finalizer_kept() {
     assert_eq!((&names["singular"], &names["listKind"]), (&json!("crontab"), &json!("CronTabList")));
     assert_eq!(definition["spec"]["conversion"], json!({"strategy": "None"}));
     assert_eq!(definition["metadata"]["finalizers"], json!([CLEANUP]));
+    let status = json!({"acceptedNames": {"kind": "", "plural": ""}, "storedVersions": ["v1"]});
+    assert_eq!(definition["status"], status, "clients look into it before anything is decided");
 
     let mut doomed = definition.clone();
     set(&mut doomed, "/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z"));
