@@ -51,8 +51,9 @@ fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
     for container in spec.at("ephemeralContainers").items() {
         for field in NOT_FOR_EPHEMERAL {
             // Clients write `resources: {}` where they mean none.
-            let says_nothing = container.at(field).fields().is_some_and(|fields| fields.is_empty());
-            if !container.at(field).is_absent() && !(field == "resources" && says_nothing) {
+            let says_nothing =
+                field == "resources" && container.at(field).fields().is_some_and(|fields| fields.is_empty());
+            if !container.at(field).is_absent() && !says_nothing {
                 causes.forbidden(&container.at(field), "cannot be set for an Ephemeral Container");
             }
         }
