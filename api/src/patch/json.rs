@@ -25,8 +25,8 @@ const MAX_MOVED_BYTES: usize = 64 * 1024 * 1024;
 /// # Errors
 /// [`PatchError::Malformed`] when this is no patch, [`PatchError::TooLarge`] over a limit and
 /// [`PatchError::Unprocessable`] for a failed test or a path that leads nowhere.
-pub fn apply(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    check_depth(object, patch)?;
+pub fn apply(object: Value, patch: &Value) -> Result<Value, PatchError> {
+    check_depth(&object, patch)?;
     if let Some(operations) = patch.as_array().map(Vec::len).filter(|operations| *operations > MAX_OPERATIONS)
     {
         return Err(PatchError::TooLarge(format!(
@@ -35,7 +35,7 @@ pub fn apply(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     }
     let operations = Vec::<PatchOperation>::deserialize(patch)
         .map_err(|error| PatchError::Malformed(format!("error decoding patch: {error}")))?;
-    let mut patched = object.clone();
+    let mut patched = object;
     let mut carried = Carried::default();
     for (index, operation) in operations.iter().enumerate() {
         step(&mut patched, operation, &mut carried).map_err(|what| what.of(index, operation))?;

@@ -11,14 +11,13 @@ use super::{PatchError, check_depth};
 ///
 /// # Errors
 /// When the patch is no JSON object: an object of the API can be replaced by nothing else.
-pub fn apply(object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    check_depth(object, patch)?;
+pub fn apply(mut object: Value, patch: &Value) -> Result<Value, PatchError> {
+    check_depth(&object, patch)?;
     let Value::Object(changes) = patch else {
         return Err(PatchError::Malformed("a JSON merge patch of an object is a JSON object".to_owned()));
     };
-    let mut merged = object.clone();
-    merge(&mut merged, changes);
-    Ok(merged)
+    merge(&mut object, changes);
+    Ok(object)
 }
 
 fn merge(target: &mut Value, patch: &Map<String, Value>) {

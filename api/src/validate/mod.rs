@@ -23,6 +23,7 @@ mod volumes;
 pub use self::names::is_dns_subdomain;
 
 pub(crate) use self::names::REQUIRED;
+pub(crate) use self::pod::APPARMOR_PREFIX;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 
 use crate::fault::{Fault, Faults};

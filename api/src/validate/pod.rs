@@ -152,7 +152,7 @@ fn pod_resources(spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
 }
 
 /// The key under which an AppArmor profile was named before there was a field for it.
-const APPARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(crate) const APPARMOR_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 fn apparmor_annotations(pod: &Pod, faults: &mut Faults) {
     let Some(spec) = &pod.spec else { return };

@@ -237,7 +237,8 @@ pub(super) fn count_generation(
 
 /// Keeps what no client may change.
 fn keep(before: &Map<String, Value>, object: &mut Map<String, Value>) {
-    let old = before.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    let nothing = Map::new();
+    let old = before.get("metadata").and_then(Value::as_object).unwrap_or(&nothing);
     let metadata = metadata(object);
     for field in [
         "uid",

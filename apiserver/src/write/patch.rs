@@ -33,9 +33,9 @@ impl Write<'_> {
         let written = self.change(name, is_pinned, |old| {
             let old = Value::Object(old.clone());
             let patched = match media_type {
-                JSON_PATCH => json::apply(&old, &patch),
-                STRATEGIC => strategic::apply(&old, &patch, self.resource.shape()),
-                _ => merge::apply(&old, &patch),
+                JSON_PATCH => json::apply(old, &patch),
+                STRATEGIC => strategic::apply(old, &patch, self.resource.shape()),
+                _ => merge::apply(old, &patch),
             };
             let patched = patched.map_err(|error| self.refused(name, &error))?;
             let document = Repeated { value: patched, repeated: repeated.clone() };

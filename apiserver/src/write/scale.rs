@@ -61,9 +61,9 @@ impl Write<'_> {
             let is = Value::Object(scale(old, replicas));
             let patched = match media_type {
                 _ if *method == Method::PUT => Ok(document.clone()),
-                JSON_PATCH => json::apply(&is, &document),
-                STRATEGIC => strategic::apply(&is, &document, api::schema::shape(API_VERSION, KIND)),
-                _ => merge::apply(&is, &document),
+                JSON_PATCH => json::apply(is, &document),
+                STRATEGIC => strategic::apply(is, &document, api::schema::shape(API_VERSION, KIND)),
+                _ => merge::apply(is, &document),
             };
             let patched = patched.map_err(|error| self.refused(name, &error))?;
             let wanted = body::of_kind(patched, &[API_VERSION], KIND)?;

@@ -22,13 +22,13 @@ use crate::shape::{Field, Form, Patch, Shape};
 /// # Errors
 /// [`PatchError::Malformed`] for directives that make no sense, [`PatchError::Unprocessable`] for elements without their
 /// merge key and lists that are not what they should be.
-pub fn apply(object: &Value, patch: &Value, shape: Shape<'_>) -> Result<Value, PatchError> {
-    check_depth(object, patch)?;
+pub fn apply(object: Value, patch: &Value, shape: Shape<'_>) -> Result<Value, PatchError> {
+    check_depth(&object, patch)?;
     let Value::Object(changes) = patch else {
         return Err(PatchError::Malformed("a strategic merge patch is a JSON object".to_owned()));
     };
     let mut fields = match object {
-        Value::Object(fields) => fields.clone(),
+        Value::Object(fields) => fields,
         _ => Map::new(),
     };
     merge(&mut fields, changes, shape, &Path::ROOT)?;

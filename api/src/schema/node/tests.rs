@@ -9,7 +9,7 @@ use crate::shape::{Form, List, Shape};
 
 fn patched(kind: &str, object: Value, patch: Value) -> Value {
     let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
-    strategic::apply(&object, &patch, shape(api_version, kind)).unwrap()
+    strategic::apply(object.clone(), &patch, shape(api_version, kind)).unwrap()
 }
 
 #[test]

@@ -14,11 +14,13 @@ use super::rules::{NONE, Rules};
 use super::{Json, Part, template};
 use crate::qos;
 use crate::resources::slim_spec;
+use crate::validate::APPARMOR_PREFIX;
 
 pub(super) static RULES: Rules = Rules {
     default: |pod| template::default(pod, "spec"),
     prepare,
     check: |pod, causes| template::check_pod(pod, "", pod.fields().unwrap_or(&Json::new()), causes),
+    is_checked,
     create: |pod, causes| {
         causes.absent(&pod.at("spec.ephemeralContainers"), "cannot be set on create");
     },
@@ -49,6 +51,14 @@ fn prepare(pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
         (Part::Sub("resize"), Some(before)) => resize::prepare(pod, before),
         (Part::Status | Part::Sub(_), _) => {}
     }
+}
+
+/// True when a spec is as it was, and so are the annotations that speak of its containers.
+fn is_checked(new: &Place<'_, '_>, old: &Place<'_, '_>) -> bool {
+    let (annotations, before) = (&new.at("metadata.annotations"), &old.at("metadata.annotations"));
+    let mut profiles = annotations.entries().filter(|(key, _)| key.starts_with(APPARMOR_PREFIX));
+    new.at("spec").value() == old.at("spec").value()
+        && profiles.all(|(key, profile)| before.key(key).value() == profile.value())
 }
 
 /// The status of a new pod: nobody has looked at it yet.

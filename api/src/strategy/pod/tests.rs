@@ -290,3 +290,19 @@ fn what_has_ended_for_good_runs_no_more() {
     };
     change(&ended.object, &Part::Status, again, "status.containerStatuses[0].state", "non-terminated");
 }
+
+#[test]
+fn what_is_said_of_a_pod_as_it_was_is_checked() {
+    const PROFILE: &str = "container.apparmor.security.beta.kubernetes.io/none";
+    let before = stored(&pod());
+    let metadata = |pod: &mut Value| pod["metadata"]["annotations"] = json!({"a": "b"});
+    change(&before, &Part::Main, metadata, "", "");
+    let profile = |pod: &mut Value| pod["metadata"]["annotations"] = json!({PROFILE: "unconfined"});
+    change(
+        &before,
+        &Part::Main,
+        profile,
+        &format!("metadata.annotations[{PROFILE}]"),
+        "there is no container",
+    );
+}

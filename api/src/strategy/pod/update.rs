@@ -13,6 +13,10 @@ const ONLY: &str = "pod updates may not change fields other than `spec.container
 pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     let (new, old) = (&new.at("spec"), &old.at("spec"));
     let (Some(fields), Some(was)) = (new.fields(), old.fields()) else { return };
+    // Most updates are of metadata.
+    if fields == was {
+        return;
+    }
     for list in ["containers", "initContainers"] {
         if new.at(list).len() != old.at(list).len() {
             return causes.forbidden(&new.at(list), "pod updates may not add or remove containers");
