@@ -84,7 +84,8 @@ pub(crate) async fn answer(
     request: Request<Body>,
 ) -> Result<Response, Status> {
     let (parts, body) = request.into_parts();
-    let options = Options::parse(&parts.uri)?;
+    let media_type = body::media_type(&parts.headers);
+    let options = Options::parse(&parts.uri, &parts.method, media_type)?;
     let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
         let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
         Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
@@ -113,7 +114,6 @@ pub(crate) async fn answer(
         _ => (Part::Main, None),
     };
     let write = Write { desk, resource, objects, part, pick, options, manager, user, now: Timestamp::now() };
-    let media_type = body::media_type(&parts.headers);
     let bytes = bytes.as_ref();
     use resource::Part as To;
     match (&parts.method, &objects.name, aim) {
