@@ -2,7 +2,7 @@
 # Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, Python clients, the test runner
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
@@ -187,6 +187,21 @@ registry() { have docker-registry || unpacked docker-registry usr/bin/docker-reg
 kubectl_command() { have kubectl || unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
+# Clients in Python, with the versions that tests/requirements.txt names. The stamp is what they were made of.
+python_clients() {
+  local venv=$CACHE/python requirements=$ROOT/tests/requirements.txt stamp
+  have python3 || apt_install python3
+  stamp=$(python3 --version; sha256sum <"$requirements")
+  if [ "$(cat "$venv/stamp" 2>/dev/null)" = "$stamp" ] && "$venv/bin/python" -c '' 2>/dev/null; then return; fi
+  python3 -c 'import ensurepip, venv' 2>/dev/null || apt_install python3-venv
+  say "installing the Python clients of tests/requirements.txt into target/setup"
+  rm -rf "$venv"
+  python3 -m venv "$venv" || die "python3 -m venv $venv failed: see its message above"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-deps --requirement "$requirements" >&2 \
+    || die "pip could not install tests/requirements.txt: see its message above, then run this again"
+  echo "$stamp" >"$venv/stamp"
+}
+
 rust_components() {
   local component
   for component in rustfmt clippy; do
@@ -216,7 +231,7 @@ lock() {
 have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
-  test) lock; engine; images; registry; kubectl_command; etcd_command; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  test) lock; engine; images; registry; kubectl_command; etcd_command; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
   *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;

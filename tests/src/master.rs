@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 
 use ::master::kubeconfig::Kubeconfig;
@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::{DEADLINE, Output, Port, binary, free_port, installed, wait_until};
 
 /// A master under test. When it goes, its process and files go.
@@ -164,15 +164,9 @@ impl Master {
         home
     }
 
-    async fn output(&self, mut command: tokio::process::Command) -> Output {
-        command.stdin(Stdio::null()).kill_on_drop(true);
-        let run = tokio::time::timeout(DEADLINE, command.output()).await;
-        let output = run.unwrap_or_else(|_| panic!("{command:?} did not end\n{}", self.log())).unwrap();
-        Output {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
+    async fn output(&self, command: tokio::process::Command) -> Output {
+        let ended = process::output(command, DEADLINE).await;
+        ended.unwrap_or_else(|why| panic!("{why}\n{}", self.log()))
     }
 }
 

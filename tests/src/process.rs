@@ -3,8 +3,26 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::Output;
+
+/// Runs a program to its end, which it may take so long to reach.
+///
+/// # Errors
+/// When it takes longer; it is killed then.
+pub async fn output(mut command: tokio::process::Command, deadline: Duration) -> Result<Output, String> {
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let run = tokio::time::timeout(deadline, command.output()).await;
+    let output = run.map_err(|_| format!("{command:?} did not end"))?.map_err(|error| error.to_string())?;
+    Ok(Output {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
 
 /// A running program whose output goes to a file; it is killed when the value goes.
 #[derive(Debug)]

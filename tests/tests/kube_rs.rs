@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -9,8 +12,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::runtime::controller::Action;
+use kube::runtime::finalizer::{Error, Event, finalizer};
 use kube::runtime::wait::{await_condition, conditions};
-use kube::runtime::{WatchStreamExt as _, reflector, watcher};
+use kube::runtime::{Controller, WatchStreamExt as _, reflector, watcher};
 use kube::{Api, Client, Config, CustomResource, CustomResourceExt as _, ResourceExt as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -119,6 +124,44 @@ async fn a_reflector_sees_what_is_created_applied_and_deleted() {
     let kube::Error::Api(status) = refused else { panic!("{refused}") };
     assert!(status.message.contains("spec.title in body must be of type string: \"integer\""), "{status:?}");
     assert_eq!(documents.list(&ListParams::default()).await.unwrap().items.len(), 1);
+}
+
+/// Notes in its status that a document was checked, and lets it go when it is to go.
+async fn reconcile(
+    document: Arc<Document>,
+    documents: Arc<Api<Document>>,
+) -> Result<Action, Error<kube::Error>> {
+    finalizer(&documents, "kube.rs/check", document, |event| async {
+        if let Event::Apply(document) = event {
+            let checked =
+                json!({"apiVersion": "kube.rs/v1", "kind": "Document", "status": {"checked": true}});
+            let apply = PatchParams::apply("checker").force();
+            documents.patch_status(&document.name_any(), &apply, &Patch::Apply(checked)).await?;
+        }
+        Ok::<_, kube::Error>(Action::await_change())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_controller_checks_documents_and_is_waited_for_when_they_go() {
+    let master = Master::running().await;
+    let documents = defined(&client(&master).await).await;
+    let made = documents.create(&PostParams::default(), &document("first", "One")).await.unwrap();
+    let again = |_: Arc<Document>, _: &Error<kube::Error>, _| Action::requeue(Duration::from_millis(100));
+    let controller = Controller::new(documents.clone(), watcher::Config::default());
+    let runs = controller.run(reconcile, again, Arc::new(documents.clone()));
+    let running = tokio::spawn(runs.for_each(|_| std::future::ready(())));
+
+    let is_checked = |document: Option<&Document>| {
+        document.and_then(|document| document.status.as_ref()).is_some_and(|status| status.checked)
+    };
+    within("the check", await_condition(documents.clone(), "first", is_checked)).await.unwrap();
+    documents.delete("first", &DeleteParams::default()).await.unwrap();
+    let uid = made.uid().unwrap();
+    let gone = conditions::is_deleted(&uid);
+    within("the end", await_condition(documents.clone(), "first", gone)).await.unwrap();
+    running.abort();
 }
 
 #[tokio::test]

@@ -1,10 +1,11 @@
 //! Deletions: at once, after a grace, or after the last finalizer.
 
+use api::strategy::Cause;
 use axum::response::Response;
-use http::{StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
 use serde_json::{Map, Value, json};
 
-use super::options::Options;
+use super::options::{self, Options};
 use super::{TRIES, Write, body, meta, response};
 use crate::admission::Operation;
 use crate::list::Page;
@@ -20,6 +21,9 @@ const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
 /// Grace of a pod that names none: `terminationGracePeriodSeconds` of the Pod API.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+/// What may become of dependents.
+const POLICIES: &[&str] = &["Foreground", "Background", "Orphan"];
 
 /// How a deletion is wanted: `DeleteOptions`.
 #[derive(Clone, Debug, Default)]
@@ -189,21 +193,37 @@ impl Wanted {
         if grace.is_some_and(|seconds| seconds < 0) {
             return Err(Status::bad_request("gracePeriodSeconds must be greater than or equal to 0"));
         }
-        let propagation = text("/propagationPolicy").or_else(|| options.propagation.clone());
-        if let Some(policy) = &propagation
-            && !["Background", "Foreground", "Orphan"].contains(&policy.as_str())
-        {
-            return Err(Status::bad_request(format!(
-                "propagationPolicy: \"{policy}\" is none of Background, Foreground, Orphan"
-            )));
+        let orphan = document.get("orphanDependents").and_then(Value::as_bool).or(options.orphan);
+        let policy = text("/propagationPolicy").or_else(|| options.propagation.clone());
+        let stages = document.get("dryRun").and_then(Value::as_array);
+        let stages: Vec<&str> =
+            stages.into_iter().flatten().map(|stage| stage.as_str().unwrap_or("")).collect();
+        let mut causes: Vec<Cause> = options::trial(&stages).into_iter().collect();
+        let propagation = match (policy, orphan) {
+            (Some(policy), None) => {
+                if !POLICIES.contains(&policy.as_str()) {
+                    causes.push(Cause::not_supported("propagationPolicy", &policy, POLICIES));
+                }
+                Some(policy)
+            }
+            (Some(policy), Some(_)) => {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                causes.push(Cause::invalid("propagationPolicy", format!("{policy:?}"), why));
+                None
+            }
+            (None, Some(true)) => Some("Orphan".to_owned()),
+            (None, Some(false)) => Some("Background".to_owned()),
+            (None, None) => None,
+        };
+        if !causes.is_empty() {
+            return Err(options::refused(&Method::DELETE, &causes));
         }
         Ok(Self {
             grace_seconds: grace,
             propagation,
             uid: text("/preconditions/uid"),
             revision: text("/preconditions/resourceVersion"),
-            dry_run: options.dry_run
-                || document.get("dryRun").and_then(Value::as_array).is_some_and(|all| !all.is_empty()),
+            dry_run: options.dry_run || !stages.is_empty(),
         })
     }
 }

@@ -83,7 +83,8 @@ pub(crate) async fn answer(
     request: Request<Body>,
 ) -> Result<Response, Status> {
     let (parts, body) = request.into_parts();
-    let options = Options::parse(&parts.uri)?;
+    let media_type = body::media_type(&parts.headers);
+    let options = Options::parse(&parts.uri, &parts.method, media_type)?;
     let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
         let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
         Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
@@ -106,7 +107,6 @@ pub(crate) async fn answer(
         user: parts.extensions.get().cloned().unwrap_or_else(Identity::anonymous),
         now: Timestamp::now(),
     };
-    let media_type = body::media_type(&parts.headers);
     let bytes = bytes.as_ref();
     match (&parts.method, name, aim.part.map(|part| &part.part)) {
         (&Method::POST, name, Some(Part::Binding)) => write.bind(name, media_type, bytes).await,

@@ -13,7 +13,7 @@ use super::commit::{By, tree};
 use super::{TRIES, Write, body, meta};
 use crate::status::Status;
 
-const APPLY: &str = "application/apply-patch+yaml";
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
 pub(super) const MERGE: &str = "application/merge-patch+json";
 pub(super) const STRATEGIC: &str = "application/strategic-merge-patch+json";
@@ -46,9 +46,6 @@ impl Write<'_> {
 
     /// Server-side apply: the manager says what it wants of the object, which is made when it is not there.
     async fn apply(&self, name: &str, bytes: &[u8]) -> Result<Response, Status> {
-        if self.options.field_manager.is_none() {
-            return Err(Status::bad_request("fieldManager is required for apply patch"));
-        }
         let mut sent = self.read(APPLY, bytes)?;
         meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());
         let wanted = Value::Object(std::mem::take(&mut sent.object));

@@ -308,7 +308,7 @@ async fn a_dry_run_writes_nothing() {
     assert_eq!(patched["data"]["a"], "2");
     server.ask("DELETE", &format!("{MAPS}/a?dryRun=All"), JSON, "").await;
     assert_eq!(server.get(&format!("{MAPS}/a")).await.1["data"]["a"], "1");
-    assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=Some"), map("b")).await.0, 400);
+    assert_eq!(server.json("POST", &format!("{MAPS}?dryRun=Some"), map("b")).await.0, 422);
 }
 
 #[tokio::test]
