@@ -1,6 +1,7 @@
 //! Writes as clients make them, over HTTP's types and the store in memory.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod autoscalers;
 mod bodies;
 mod parts;
 
