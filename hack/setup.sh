@@ -183,8 +183,9 @@ images() {
 # The tests look for docker-registry on the PATH, then in target/setup.
 registry() { have docker-registry || unpacked docker-registry usr/bin/docker-registry >/dev/null; }
 
-# The same for kubectl and etcd, whose service never starts.
-kubectl_command() { have kubectl || unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
+# Debian's kubectl is an old one, so it is tried beside whatever else is here.
+kubectl_command() { unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
+# The same for etcd, whose service never starts.
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
 # Clients in Python, with the versions that tests/requirements.txt names. The stamp is what they were made of.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod admitted;
+mod autoscalers;
 mod bodies;
 mod parts;
 
