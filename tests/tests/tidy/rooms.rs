@@ -89,7 +89,7 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "quota", may: &[], never: PURE },
     // Plain clients: they know of the server only what it answers.
     Room { name: "controllers", may: &["options", "quota"], never: ENGINE },
-    Room { name: "admission", may: &["quota"], never: ENGINE },
+    Room { name: "admission", may: &["quota", "options"], never: ENGINE },
     Room {
         name: "cli",
         may: &["options", "pki", "data_dir", "backup", "wiring", "controllers"],
@@ -102,6 +102,7 @@ const MASTER_ROOMS: &[Room] = &[
     Room {
         name: "wiring",
         may: &[
+            "admission",
             "api",
             "backup",
             "controllers",
