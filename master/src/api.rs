@@ -12,7 +12,7 @@ use apiserver::storage::Store;
 use apiserver::{Api, Catalog, write};
 use axum::Router;
 
-use crate::admission;
+use crate::admission::{self, Added};
 use crate::server::VERSION;
 
 /// What is served from a store, and who may have it.
@@ -27,7 +27,7 @@ pub struct Served {
 
 /// Opens what is served from a store, and makes what every cluster has.
 ///
-/// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer; new pods get these scheduling gates.
+/// Tokens of service accounts are signed with `key` (PKCS #8) in the name of the issuer; new objects get what is added.
 ///
 /// # Errors
 /// When the store cannot be read or written.
@@ -36,7 +36,7 @@ pub async fn open(
     catalog: Catalog,
     key: &[u8],
     issuer: Issuer,
-    scheduling_gates: Vec<String>,
+    added: Added,
 ) -> anyhow::Result<Served> {
     let registry = Registry::open(store, catalog).await.context("cannot read the store")?;
     crate::namespaces::ensure(&registry).await.context("cannot make the namespaces of the system")?;
@@ -58,7 +58,7 @@ pub async fn open(
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
     ];
-    passes.extend(admission::all(&registry, scheduling_gates));
+    passes.extend(admission::all(&registry, added));
     passes.push(Arc::new(StillThere(namespaces)));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);

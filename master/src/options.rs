@@ -1,6 +1,6 @@
 //! Every setting of a master that has an effect.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
@@ -9,8 +9,9 @@ use apiserver::storage::etcd::Endpoint;
 pub const DATA_DIR: &str = "/var/lib/master";
 /// The port of the API when nobody says otherwise.
 pub const SECURE_PORT: u16 = 6443;
-/// The address of the `kubernetes` service when nobody says otherwise: the first of 10.96.0.0/12.
-pub const SERVICE_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 1));
+/// The addresses of services when nobody says otherwise.
+pub const SERVICES: ServiceRange =
+    ServiceRange { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +24,8 @@ pub struct Options {
     pub advertise_address: Option<IpAddr>,
     /// More names and addresses of the serving certificate.
     pub tls_san: Vec<String>,
-    /// The address of the `kubernetes` service in each range of the cluster's services.
-    pub service_addresses: Vec<IpAddr>,
+    /// The addresses of the cluster's services, a range a family.
+    pub service_ranges: Vec<ServiceRange>,
     /// The domain of the cluster's services.
     pub cluster_domain: String,
     /// Where objects are kept.
@@ -35,6 +36,36 @@ pub struct Options {
     pub controllers: Controllers,
     /// Gates that new pods get, the first to be taken off first.
     pub scheduling_gates: Vec<String>,
+}
+
+/// A range of addresses of services.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceRange {
+    /// An address of the network.
+    pub network: IpAddr,
+    /// How many of its first bits are the network's.
+    pub bits: u8,
+}
+
+impl ServiceRange {
+    /// The address of the `kubernetes` service.
+    pub fn first(&self) -> IpAddr {
+        self.nth(1)
+    }
+
+    /// The address so far from that of the network.
+    pub fn nth(&self, offset: u128) -> IpAddr {
+        let (width, number) = match self.network {
+            IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
+            IpAddr::V6(ip) => (128, u128::from(ip)),
+        };
+        let mask = u128::MAX.checked_shl(width.saturating_sub(u32::from(self.bits))).unwrap_or(0);
+        let number = (number & mask).wrapping_add(offset);
+        match self.network {
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
+        }
+    }
 }
 
 /// A kind of store.
@@ -93,7 +124,7 @@ impl Default for Options {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), SECURE_PORT),
             advertise_address: None,
             tls_san: Vec::new(),
-            service_addresses: vec![SERVICE_ADDRESS],
+            service_ranges: vec![SERVICES],
             cluster_domain: "cluster.local".to_owned(),
             storage: Storage::default(),
             etcd: Etcd::default(),

@@ -17,13 +17,14 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::admission::Added;
 use crate::backup::Door;
 use crate::controllers::{self, Client, Facts, Remote};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
-use crate::options::{Controllers, Options, SERVICE_ADDRESS, Storage};
+use crate::options::{Controllers, Options, SERVICES, ServiceRange, Storage};
 use crate::pki::{Names, Pki, Serving};
 use crate::server::{self, Checks};
 use crate::{api, backup, metrics, store};
@@ -76,13 +77,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             })
             .ready_when("etcd", move || answers(looked_at.clone()));
     let key = pki.service_account_key()?;
-    let served = api::open(store.clone(), catalog, &key, issuer, options.scheduling_gates).await?;
+    let added =
+        Added { scheduling_gates: options.scheduling_gates, service_ranges: options.service_ranges.clone() };
+    let served = api::open(store.clone(), catalog, &key, issuer, added).await?;
     let api = metrics::router(&metrics, &served.objects).fallback_service(served.api);
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());
     let place = kubernetes::Place {
-        service: options.service_addresses.first().copied().unwrap_or(SERVICE_ADDRESS),
+        service: options.service_ranges.first().copied().unwrap_or(SERVICES).first(),
         advertised,
     };
     let masters = match options.storage {
@@ -205,7 +208,8 @@ fn own_address(bind: IpAddr) -> IpAddr {
 
 fn names(options: &Options, advertised: IpAddr) -> Names {
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut names = Names::of_master(&host_name, &options.cluster_domain, &options.service_addresses);
+    let service_addresses: Vec<IpAddr> = options.service_ranges.iter().map(ServiceRange::first).collect();
+    let mut names = Names::of_master(&host_name, &options.cluster_domain, &service_addresses);
     names.addresses.insert(advertised);
     names.addresses.insert(own_address(options.address.ip()));
     for name in &options.tls_san {

@@ -10,6 +10,7 @@ mod priority;
 mod quota;
 mod runtime_class;
 mod service_account;
+mod services;
 mod storage_class;
 mod tolerations;
 
@@ -20,9 +21,19 @@ use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
+use crate::options::ServiceRange;
+
+/// What new objects get, by the flags of the master.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Gates of pods, the first to be taken off first.
+    pub scheduling_gates: Vec<String>,
+    /// Where addresses of services are taken from.
+    pub service_ranges: Vec<ServiceRange>,
+}
 
 /// What a write on the master has to pass in this order, after what it has to pass on every server.
-pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<dyn Admission>> {
+pub fn all(registry: &Arc<Registry>, added: Added) -> Vec<Arc<dyn Admission>> {
     let lookup = || Lookup::of(registry.clone());
     vec![
         Arc::new(service_account::ServiceAccounts::new(lookup())),
@@ -31,7 +42,8 @@ pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<d
         Arc::new(storage_class::DefaultStorageClass::new(lookup())),
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
-        Arc::new(gates::SchedulingGates::new(scheduling_gates)),
+        Arc::new(gates::SchedulingGates::new(added.scheduling_gates)),
+        Arc::new(services::Addresses::new(registry.clone(), added.service_ranges)),
         // The last: what is reserved here is written.
         Arc::new(quota::ResourceQuotas::new(registry.clone())),
     ]

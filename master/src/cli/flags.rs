@@ -77,8 +77,8 @@ impl Flags {
         self.extend(
             "--service-cluster-ip-range",
             &commas(&flags.service_cluster_ip_range),
-            values::first_service,
-            &mut options.service_addresses,
+            values::service_range,
+            &mut options.service_ranges,
         );
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
         self.set("--storage", &flags.storage, storage::kind, &mut options.storage);

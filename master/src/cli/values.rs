@@ -1,11 +1,11 @@
 //! Texts to values, each mistake a sentence that says what would have been right.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 use command::Wanted;
 
 use crate::controllers::NAMES;
-use crate::options::Controllers;
+use crate::options::{Controllers, ServiceRange};
 use crate::pki::names;
 
 /// An address.
@@ -60,20 +60,14 @@ pub fn network(text: &str) -> Result<(IpAddr, u8), Wanted> {
     if bits > most { Err(wanted()) } else { Ok((address, bits)) }
 }
 
-/// The first address of a network of services, which is the API's own.
-pub fn first_service(text: &str) -> Result<IpAddr, Wanted> {
-    let too_small = || "has no room for services, give it at least 4 addresses".to_owned();
-    match network(text)? {
-        (IpAddr::V4(address), bits) if bits <= 30 => {
-            let mask = u32::MAX.checked_shl(u32::from(32 - bits)).unwrap_or(0);
-            Ok(IpAddr::V4(Ipv4Addr::from(u32::from(address) & mask | 1)))
-        }
-        (IpAddr::V6(address), bits) if bits <= 126 => {
-            let mask = u128::MAX.checked_shl(u32::from(128 - bits)).unwrap_or(0);
-            Ok(IpAddr::V6(Ipv6Addr::from(u128::from(address) & mask | 1)))
-        }
-        _ => Err(too_small()),
+/// A network of services, the first address of which is the API's own.
+pub fn service_range(text: &str) -> Result<ServiceRange, Wanted> {
+    let (network, bits) = network(text)?;
+    let most = if network.is_ipv4() { 30 } else { 126 };
+    if bits > most {
+        return Err("has no room for services, give it at least 4 addresses".to_owned());
     }
+    Ok(ServiceRange { network, bits })
 }
 
 /// `*`, `none`, names, or `*` and names with a `-` before them.

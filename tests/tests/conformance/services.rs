@@ -30,6 +30,7 @@ fn service(name: &str, selected: &str) -> Value {
 #[tokio::test]
 async fn the_api_is_behind_the_service_kubernetes() {
     let cluster = Cluster::running().await;
+    let number: u16 = cluster.master.port.to_string().parse().unwrap();
     let service = cluster.until(&format!("{HERE}/services/kubernetes"), |_| true).await;
     assert_eq!(
         (&service["spec"]["type"], &service["spec"]["clusterIP"]),
@@ -40,7 +41,7 @@ async fn the_api_is_behind_the_service_kubernetes() {
         (&port["name"], &port["port"], &port["protocol"]),
         (&json!("https"), &json!(443), &json!("TCP"))
     );
-    assert_eq!(port["targetPort"], cluster.master.port);
+    assert_eq!(port["targetPort"], number);
     let all = cluster.get("/api/v1/services").await.is(200);
     let is_it = |item: &&Value| {
         item["metadata"]["name"] == "kubernetes" && item["metadata"]["namespace"] == "default"
@@ -49,20 +50,14 @@ async fn the_api_is_behind_the_service_kubernetes() {
 
     let endpoints = cluster.until(&format!("{HERE}/endpoints/kubernetes"), |_| true).await;
     let subset = &endpoints["subsets"][0];
-    assert_eq!(
-        (&subset["ports"][0]["name"], &subset["ports"][0]["port"]),
-        (&json!("https"), &json!(cluster.master.port))
-    );
+    assert_eq!((&subset["ports"][0]["name"], &subset["ports"][0]["port"]), (&json!("https"), &json!(number)));
     let ip = subset["addresses"][0]["ip"].as_str().unwrap();
     // It is the one that the certificate holds and nodes are told.
     assert_eq!(cluster.master.file("advertised-address").trim(), format!("{ip}:{}", cluster.master.port));
     let slices = cluster.until(&slices_of("kubernetes"), |list| !addresses(list).is_empty()).await;
     assert_eq!((addresses(&slices), slices["items"].as_array().unwrap().len()), (vec![ip], 1));
     let slice = &slices["items"][0];
-    assert_eq!(
-        (&slice["addressType"], &slice["ports"][0]["port"]),
-        (&json!("IPv4"), &json!(cluster.master.port))
-    );
+    assert_eq!((&slice["addressType"], &slice["ports"][0]["port"]), (&json!("IPv4"), &json!(number)));
     for path in [
         format!("{HERE}/services/kubernetes"),
         format!("{HERE}/endpoints/kubernetes"),

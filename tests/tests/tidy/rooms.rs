@@ -104,7 +104,7 @@ const MASTER_ROOMS: &[Room] = &[
         ],
         never: ENGINE,
     },
-    Room { name: "admission", may: &["quota"], never: ENGINE },
+    Room { name: "admission", may: &["quota", "options"], never: ENGINE },
     Room {
         name: "cli",
         may: &["options", "pki", "data_dir", "backup", "check", "wiring", "controllers"],
@@ -118,6 +118,7 @@ const MASTER_ROOMS: &[Room] = &[
     Room {
         name: "wiring",
         may: &[
+            "admission",
             "api",
             "backup",
             "controllers",

@@ -14,7 +14,7 @@ fn some(text: &str) -> Option<String> {
 fn nothing_given_is_a_stock_port_and_no_warning() {
     let found = read(&RunFlags::default(), None, None).unwrap();
     assert_eq!(found.options.address.to_string(), "0.0.0.0:6443");
-    assert_eq!(found.options.service_addresses[0].to_string(), "10.96.0.1");
+    assert_eq!(found.options.service_ranges[0].first().to_string(), "10.96.0.1");
     assert!(found.warnings.is_empty());
 }
 
@@ -33,7 +33,8 @@ fn flags_are_read() {
     assert_eq!(found.options.address.to_string(), "[::1]:7443");
     assert_eq!(found.options.tls_san, ["a.b", "10.0.0.1", "c"]);
     assert_eq!(found.options.cluster_domain, "corp.example");
-    let services: Vec<String> = found.options.service_addresses.iter().map(ToString::to_string).collect();
+    let services: Vec<String> =
+        found.options.service_ranges.iter().map(|range| range.first().to_string()).collect();
     assert_eq!(services, ["10.0.9.1", "fd00::1"]);
     assert!(found.options.data_dir.is_absolute() && found.logging.json);
 }
@@ -132,10 +133,10 @@ fn networks() {
     for (text, expected) in
         [("10.96.0.0/12", "10.96.0.1"), ("0.0.0.0/0", "0.0.0.1"), ("fd00::ff/64", "fd00::1"), ("::/0", "::1")]
     {
-        assert_eq!(values::first_service(text).unwrap().to_string(), expected, "{text}");
+        assert_eq!(values::service_range(text).unwrap().first().to_string(), expected, "{text}");
     }
     for text in ["", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/32", "fd00::/129", "x/8"] {
-        assert!(values::first_service(text).is_err(), "{text}");
+        assert!(values::service_range(text).is_err(), "{text}");
     }
 }
 
@@ -151,7 +152,7 @@ fn a_file_says_what_flags_say_and_flags_win() {
     assert_eq!(found.options.data_dir.to_str(), Some("/x"));
     assert_eq!(found.options.address.port(), 7443);
     assert_eq!(found.options.tls_san, ["b"]);
-    assert_eq!(found.options.service_addresses.len(), 2);
+    assert_eq!(found.options.service_ranges.len(), 2);
     assert_eq!(found.options.cluster_domain, "cluster.local");
     assert_eq!(found.warnings, ["not in this version and without effect: --scheduler"]);
 }

@@ -29,7 +29,7 @@ const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 /// The service has no address of its own.
 const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Pods change together: what comes within this time is one look and one write.
-const GATHER: Duration = Duration::from_millis(50);
+const GATHER: Duration = Duration::from_millis(100);
 /// Services that are looked at at once; the stock controllers'.
 const WORKERS: usize = 5;
 
