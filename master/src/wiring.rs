@@ -96,7 +96,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
     tokio::spawn(controllers::run(client, options.controllers, Facts { root_ca: pki.root_pem() }));
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
-    let _door = open_door(&options.data_dir, store, stopped.clone());
+    let _door = open_door(&options.data_dir, store.clone(), stopped.clone());
     tokio::spawn(renew(pki, names, swap));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -104,6 +104,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tls::serve(listener, router, config, stopped).await;
     // The other masters go on with a lease less; one that cannot be given back runs out.
     let _ = tokio::time::timeout(kubernetes::FAREWELL, kept).await;
+    if let Err(error) = store.rest().await {
+        tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
+    }
     Ok(())
 }
 

@@ -75,6 +75,14 @@ pub trait Store: Send + Sync {
         self.commit(transaction).await
     }
 
+    /// Makes durable what was committed late; for whoever is about to end.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    async fn rest(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Every write after that revision, in order, without gaps or repeats; a revision yet to come is waited for.
     ///
     /// A watcher never holds up a writer: one that takes so long that the log has moved past it is closed with

@@ -51,6 +51,10 @@ impl Store for Measured {
         self.measure(operation, &key, self.store.commit_late(transaction)).await
     }
 
+    async fn rest(&self) -> Result<(), Error> {
+        self.store.rest().await
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         self.store.watch(from).await
     }

@@ -173,6 +173,10 @@ impl Store for Embedded {
         self.ask(Work::CommitLate(transaction), bytes).await
     }
 
+    async fn rest(&self) -> Result<(), Error> {
+        self.ask(Work::Rest, 0).await.map(|_| ())
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         let log = Arc::new(self.shared.clone());
         log.after(from).await?;
@@ -189,7 +193,7 @@ impl Store for Embedded {
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
         // A backup is of the file.
-        self.ask(Work::Flush, 0).await?;
+        self.rest().await?;
         copy::backup(self.shared.clone(), path.to_owned()).await
     }
 }

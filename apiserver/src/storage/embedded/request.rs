@@ -19,8 +19,8 @@ pub(super) enum Work {
     CommitLate(Transaction),
     /// Forget the log up to this revision.
     Compact(Revision),
-    /// Bring to the disk what is late.
-    Flush,
+    /// Bring to the disk what is late, and give back what is set aside for more.
+    Rest,
     /// Open the file anew if it has failed.
     Mend,
 }
@@ -30,7 +30,7 @@ impl Work {
     pub(super) fn late(&self) -> Option<&Transaction> {
         match self {
             Self::CommitLate(transaction) => Some(transaction),
-            Self::Commit(_) | Self::Compact(_) | Self::Flush | Self::Mend => None,
+            Self::Commit(_) | Self::Compact(_) | Self::Rest | Self::Mend => None,
         }
     }
 }

@@ -8,7 +8,7 @@ use super::codec::{Kind, entry_row};
 use super::late::{Late, RESERVE, only_event};
 use super::logbook::{Facts, Logbook};
 use super::reads;
-use super::request::{Request, Work};
+use super::request::Work;
 use super::tables::{ENTRIES, FACTS, LOG, RESERVED, REVISION, Standing};
 use crate::storage::decide::{Decision, decide};
 use crate::storage::transaction::yet_to_come;
@@ -30,7 +30,7 @@ pub(super) fn stage(
     transaction: &WriteTransaction,
     on_disk: Standing,
     late: &Late,
-    group: &[Request],
+    group: &[&Work],
     limits: Limits,
 ) -> Result<Staged, redb::Error> {
     let staged = Staged {
@@ -42,14 +42,20 @@ pub(super) fn stage(
     };
     let facts = transaction.open_table(FACTS)?;
     let log = Logbook::open(transaction.open_table(LOG)?, &facts)?;
-    let mut stage =
-        Stage { facts, entries: transaction.open_table(ENTRIES)?, log, staged, any_late: !late.is_empty() };
+    let mut stage = Stage {
+        facts,
+        entries: transaction.open_table(ENTRIES)?,
+        log,
+        staged,
+        any_late: !late.is_empty(),
+        rests: false,
+    };
     for write in late.writes() {
         put(&mut stage.entries, &write.batch)?;
         stage.log.add_late(&write.batch, write.on_disk)?;
     }
-    for request in group {
-        let answer = stage.answer(&request.work)?;
+    for work in group {
+        let answer = stage.answer(work)?;
         stage.staged.answers.push(answer);
     }
     stage.end(limits)
@@ -62,6 +68,8 @@ struct Stage<'a> {
     log: Logbook<'a>,
     staged: Staged,
     any_late: bool,
+    /// Nothing more is expected to be late.
+    rests: bool,
 }
 
 impl Stage<'_> {
@@ -77,7 +85,8 @@ impl Stage<'_> {
                     self.staged.compacted = self.staged.compacted.max(Some(*upto));
                 }
             }
-            Work::Flush | Work::Mend => {}
+            Work::Rest => self.rests = true,
+            Work::Mend => {}
         }
         Ok(Ok(Outcome::Committed { revision: self.staged.revision }))
     }
@@ -107,11 +116,13 @@ impl Stage<'_> {
         self.log.bound(limits)?;
         self.log.close(&mut self.facts)?;
         self.facts.insert(REVISION, self.staged.revision)?;
-        if self.any_late {
+        if self.rests {
+            self.staged.reserved = 0;
+        } else if self.any_late {
             // Where there are some, there will be more.
             self.staged.reserved = self.staged.revision + RESERVE;
-            self.facts.insert(RESERVED, self.staged.reserved)?;
         }
+        self.facts.insert(RESERVED, self.staged.reserved)?;
         Ok(self.staged)
     }
 }

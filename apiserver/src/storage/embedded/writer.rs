@@ -17,7 +17,7 @@ use super::medium::Medium;
 use super::request::{Request, Work};
 use super::shared::Shared;
 use super::stage::{Staged, stage};
-use super::tables::{ENTRIES, FACTS, Look, RESERVED, Standing, examine, open, standing_of};
+use super::tables::{ENTRIES, Look, Standing, examine, open, standing_of};
 use super::{failure, reads};
 use crate::storage::decide::{Decision, decide};
 use crate::storage::{Batch, Error, Limits, Outcome, Revision};
@@ -65,7 +65,8 @@ impl Writer {
                 Waited::Due => due = None,
                 Waited::Over => break,
             }
-            let answers = self.serve(&group);
+            let works: Vec<&Work> = group.iter().map(|request| &request.work).collect();
+            let answers = self.serve(&works);
             for (request, answer) in group.drain(..).zip(answers) {
                 // Whoever has gone away does not want to know.
                 let _ = request.reply.send(answer);
@@ -78,7 +79,7 @@ impl Writer {
             };
         }
         let file = self.shared.file.clone();
-        if let Err(error) = self.rest() {
+        for error in self.serve(&[&Work::Rest]).into_iter().filter_map(Result::err) {
             tracing::warn!(file = %file.display(), %error, "the last heartbeats were not written; nothing else is lost");
         }
         if let Err(error) = self.shared.close() {
@@ -87,8 +88,8 @@ impl Writer {
     }
 
     /// Does what is asked; without a request, brings to the disk what is late.
-    fn serve(&mut self, group: &[Request]) -> Vec<Result<Outcome, Error>> {
-        if !group.is_empty() && group.iter().all(|request| matches!(request.work, Work::Mend)) {
+    fn serve(&mut self, group: &[&Work]) -> Vec<Result<Outcome, Error>> {
+        if !group.is_empty() && group.iter().all(|work| matches!(work, Work::Mend)) {
             return self.mend(group.len());
         }
         if let Some(answers) = self.answer_late(group) {
@@ -113,8 +114,8 @@ impl Writer {
     }
 
     /// Does a group of writes that may all be late, in memory alone; `None` when it has to go to the disk.
-    fn answer_late(&mut self, group: &[Request]) -> Option<Vec<Result<Outcome, Error>>> {
-        let wanted: Vec<_> = group.iter().map(|request| request.work.late()).collect::<Option<_>>()?;
+    fn answer_late(&mut self, group: &[&Work]) -> Option<Vec<Result<Outcome, Error>>> {
+        let wanted: Vec<_> = group.iter().map(|work| work.late()).collect::<Option<_>>()?;
         if wanted.is_empty() {
             return None;
         }
@@ -152,12 +153,14 @@ impl Writer {
         Some(answers)
     }
 
-    fn commit(&mut self, group: &[Request]) -> Result<Staged, Failure> {
+    fn commit(&mut self, group: &[&Work]) -> Result<Staged, Failure> {
         let mut transaction = self.begin()?;
         transaction.set_quick_repair(true);
-        let staged = self.stage(&transaction, group)?;
+        let staged = stage(&transaction, self.on_disk, &self.shared.late(), group, self.limits)?;
         // What is late is taken along even when all else turned out to change nothing, for the work is done.
-        if staged.revision == self.on_disk.revision && staged.compacted.is_none() {
+        let is_as_before =
+            (staged.revision, staged.reserved) == (self.on_disk.revision, self.on_disk.reserved);
+        if is_as_before && staged.compacted.is_none() {
             transaction.abort().map_err(redb::Error::from)?;
             return Ok(staged);
         }
@@ -178,10 +181,6 @@ impl Writer {
             }
             begun => begun,
         }
-    }
-
-    fn stage(&self, transaction: &WriteTransaction, group: &[Request]) -> Result<Staged, redb::Error> {
-        stage(transaction, self.on_disk, &self.shared.late(), group, self.limits)
     }
 
     /// Tells watchers and readers what is committed, or late.
@@ -250,19 +249,6 @@ impl Writer {
             self.newest.send_modify(|newest| *newest = found.revision.max(*newest));
         }
         Ok(())
-    }
-
-    /// Brings to the disk what is late and gives back the revisions set aside, so that the next opening goes on where
-    /// this one ended.
-    fn rest(&mut self) -> Result<(), redb::Error> {
-        if self.shared.late().is_empty() && self.on_disk.reserved <= self.on_disk.revision {
-            return Ok(());
-        }
-        let mut transaction = self.begin()?;
-        transaction.set_quick_repair(true);
-        self.stage(&transaction, &[])?;
-        transaction.open_table(FACTS)?.insert(RESERVED, 0)?;
-        Ok(transaction.commit()?)
     }
 }
 
