@@ -57,7 +57,7 @@ pub async fn open(
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
     ];
-    passes.extend(admission::all(&registry, scheduling_gates));
+    passes.extend(admission::all(&registry, &auth, scheduling_gates));
     passes.push(Arc::new(StillThere(namespaces)));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);

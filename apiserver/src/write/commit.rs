@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::meta::Fresh;
 use super::{Write, check_name, delete, meta, response};
-use crate::admission::{Attempt, Operation};
+use crate::admission::{Attempt, Operation, Warnings};
 use crate::registry;
 use crate::status::Status;
 use crate::store::Object;
@@ -158,7 +158,7 @@ impl Write<'_> {
         let Attempt { mut object, warnings, .. } = attempt;
         // What admission has added may need defaults of its own.
         self.resource.strategy.default(&mut object);
-        Ok((object, warnings))
+        Ok((object, warnings.into_vec()))
     }
 
     /// Refuses what the kind or admission refuses; with everything that is to be said.
@@ -181,6 +181,7 @@ impl Write<'_> {
         for admission in self.desk.admission {
             admission.validate(&attempt).await?;
         }
+        warnings.extend(attempt.warnings.into_vec());
         Ok((attempt.object, warnings))
     }
 
@@ -202,7 +203,7 @@ impl Write<'_> {
             old,
             user: &self.user,
             dry_run: self.options.dry_run,
-            warnings: Vec::new(),
+            warnings: Warnings::default(),
         }
     }
 

@@ -6,6 +6,7 @@ mod gates;
 mod limit_range;
 mod lookup;
 mod pods;
+mod policies;
 mod priority;
 mod quota;
 mod runtime_class;
@@ -16,13 +17,18 @@ mod tolerations;
 use std::sync::Arc;
 
 use apiserver::admission::Admission;
+use apiserver::auth::Auth;
 use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
 
 /// What a write on the master has to pass in this order, after what it has to pass on every server.
-pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<dyn Admission>> {
+pub fn all(
+    registry: &Arc<Registry>,
+    auth: &Arc<Auth>,
+    scheduling_gates: Vec<String>,
+) -> Vec<Arc<dyn Admission>> {
     let lookup = || Lookup::of(registry.clone());
     vec![
         Arc::new(service_account::ServiceAccounts::new(lookup())),
@@ -32,6 +38,9 @@ pub fn all(registry: &Arc<Registry>, scheduling_gates: Vec<String>) -> Vec<Arc<d
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
         Arc::new(gates::SchedulingGates::new(scheduling_gates)),
+        Arc::new(policies::Written),
+        Arc::new(policies::Mutating::new(registry.clone(), auth.clone())),
+        Arc::new(policies::Validating::new(registry.clone(), auth.clone())),
         // The last: what is reserved here is written.
         Arc::new(quota::ResourceQuotas::new(registry.clone())),
     ]

@@ -14,5 +14,6 @@ mod lists;
 mod namespaces;
 mod objects;
 mod page;
+mod policies;
 mod quotas;
 mod watching;
