@@ -245,6 +245,12 @@ async fn deployments_are_changed_by_parts_and_by_patches() {
     );
     let made = cluster.post(DEPLOYMENTS, &workload("Deployment", "b", 12)).await.is(201);
     assert_eq!(made["metadata"]["labels"], json!({"app": "nginx"}));
+    let unknown = json!({"mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{spec: Object.spec{replica: 3}}"}}]});
+    mutate(&cluster, "unknown", unknown).await;
+    cluster
+        .post(DEPLOYMENTS, &workload("Deployment", "c", 12))
+        .await
+        .refuses(403, "mutation 0 resulted in error: unknown field \"spec.replica\"");
     let bad = policy(
         "MutatingAdmissionPolicy",
         "bad",

@@ -6,6 +6,9 @@ use serde_json::Value;
 
 use super::environment;
 
+/// Variables of one policy: each knows all before it, which a few thousand would make slow.
+const MAX_VARIABLES: usize = 500;
+
 /// An expression ready to run, or why it is not.
 pub type Compiled = Result<Program, String>;
 
@@ -76,7 +79,11 @@ impl Policy {
             environment.clone().with("variables", Type::object("variables", known.iter().cloned()))
         };
         let mut variables = Vec::new();
-        for (at, variable) in list(spec, "variables").iter().enumerate() {
+        if list(spec, "variables").len() > MAX_VARIABLES {
+            let why = format!("must have at most {MAX_VARIABLES} items");
+            reader.wrong("spec.variables", "", &why);
+        }
+        for (at, variable) in list(spec, "variables").iter().take(MAX_VARIABLES).enumerate() {
             let (name, path) = (text(variable, "name"), format!("spec.variables[{at}]"));
             if !is_name(name) {
                 reader.wrong(&format!("{path}.name"), name, "name is not a valid CEL identifier");

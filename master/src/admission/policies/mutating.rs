@@ -98,7 +98,10 @@ fn mutated(
             }
             Mutation::Patch(_) => patch::json::apply(&tree, &made).map_err(|error| said(&error))?,
         };
-        let Tree::Object(new) = new else { return Err(said(&"nothing but an object may be left")) };
+        let Tree::Object(mut new) = new else { return Err(said(&"nothing but an object may be left")) };
+        if let Some(field) = attempt.resource.prune(&mut new).first() {
+            return Err(said(&format!("unknown field \"{field}\"")));
+        }
         object = kept(&object, new);
         bindings = input::changed(policy, &bindings, &object, budget);
     }
