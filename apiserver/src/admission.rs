@@ -7,6 +7,8 @@ mod depth;
 mod namespaces;
 mod subject;
 
+use std::sync::{Mutex, PoisonError};
+
 use api::strategy::Json;
 use async_trait::async_trait;
 
@@ -64,7 +66,23 @@ pub struct Attempt<'a> {
     /// Nothing is written in the end.
     pub dry_run: bool,
     /// What the client is told in `Warning` headers.
-    pub warnings: Vec<String>,
+    pub warnings: Warnings,
+}
+
+/// What the client is told beside the answer, by those that complete a write and those that only look at it.
+#[derive(Debug, Default)]
+pub struct Warnings(Mutex<Vec<String>>);
+
+impl Warnings {
+    /// Tells one thing more.
+    pub fn push(&self, warning: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    /// Everything that was told.
+    pub fn into_vec(self) -> Vec<String> {
+        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Attempt<'_> {

@@ -315,3 +315,52 @@ async fn a_definition_takes_its_objects_along() {
         .await;
     assert_eq!(bench.ok(&["get", "ct", "-o", "name"]).await, "");
 }
+
+#[tokio::test]
+async fn rules_of_a_definition_hold_for_every_kind_of_write() {
+    let bench = Bench::new().await;
+    let rules = "spec:\n            type: object\n            x-kubernetes-validations:\n            \
+                 - {rule: \"self.replicas <= 5 || self.color == 'blue'\", messageExpression: \"'at most 5, not ' + string(self.replicas)\", fieldPath: .replicas}\n            \
+                 - {rule: \"!has(oldSelf.color) || self.color == oldSelf.color\", message: color is immutable, reason: FieldValueForbidden}";
+    let with_rules = CRON_TABS.replacen("spec:\n            type: object", rules, 1).replace(
+        "status:\n            type: object",
+        "status:\n            type: object\n            x-kubernetes-validations: [{rule: 'self.replicas >= 0', message: negative}]",
+    );
+    let file = bench.file("crd.yaml", &with_rules);
+    bench.ok(&["create", "-f", &file]).await;
+    let waiting =
+        ["wait", "--for", "condition=established", "--timeout=10s", "crd/crontabs.stable.example.com"];
+    bench.ok(&waiting).await;
+    let mine = bench.file("mine.yaml", MINE);
+    bench.ok(&["create", "-f", &mine]).await;
+    let six = bench.file("six.yaml", &MINE.replace("color: red", "color: red, replicas: 6"));
+    let at_most = "spec.replicas: Invalid value: \"object\": at most 5, not 6";
+    for verb in ["replace", "apply"] {
+        let refused = bench.refused(&[verb, "-f", &six]).await;
+        assert!(refused.contains(at_most), "{refused}");
+    }
+    let refused = bench.refused(&["apply", "--server-side", "--force-conflicts", "-f", &six]).await;
+    assert!(refused.contains(at_most), "{refused}");
+    let refused = bench.refused(&["scale", "ct", "mine", "--replicas=6"]).await;
+    assert!(refused.contains(at_most), "{refused}");
+    for (patch, part, expected) in [
+        (r#"{"spec":{"color":"blue"}}"#, "", "spec: Forbidden: color is immutable"),
+        (
+            r#"{"status":{"replicas":-1}}"#,
+            "--subresource=status",
+            "status: Invalid value: \"object\": negative",
+        ),
+    ] {
+        let mut arguments = vec!["patch", "ct", "mine", "--type=merge", "-p", patch];
+        arguments.extend(Some(part).filter(|part| !part.is_empty()));
+        let refused = bench.refused(&arguments).await;
+        assert!(refused.contains(expected), "{refused}");
+    }
+    bench.ok(&["scale", "ct", "mine", "--replicas=5"]).await;
+    // A rule that cannot be tried is refused with the definition, by its place.
+    let wrong = with_rules.replace("crontabs", "tabs").replace("self.replicas <= 5", "self.replica <= 5");
+    let file = bench.file("wrong.yaml", &wrong);
+    let refused = bench.refused(&["create", "-f", &file]).await;
+    let expected = "spec.versions[0].schema.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule: Invalid value";
+    assert!(refused.contains(expected) && refused.contains("undefined field 'replica'"), "{refused}");
+}

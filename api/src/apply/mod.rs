@@ -33,6 +33,7 @@ use self::compare::{Comparison, same_but_for_nulls};
 use self::managed::{Entry, Identity, Managed, Operation};
 use crate::patch::{MAX_DEPTH, fits};
 use crate::path::Path;
+use crate::shape::Shape;
 
 /// The manager that owns what was there before anybody was tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -117,6 +118,18 @@ pub fn apply(
     }
     let changed = live != Some(&object);
     Ok(Applied { object, changed })
+}
+
+/// An object with another one laid over it, as an apply lays it; nobody owns what it says, and nothing is removed.
+///
+/// # Errors
+/// What of it cannot be merged.
+pub fn laid_over(object: &Value, over: &Value, shape: Shape<'_>) -> Result<Value, String> {
+    if !fits(over, MAX_DEPTH) || !fits(object, MAX_DEPTH) {
+        return Err(format!("what is applied nests deeper than {MAX_DEPTH}"));
+    }
+    merge::check(over, shape, &Path::ROOT)?;
+    Ok(merge::merge(object, over, shape))
 }
 
 fn entry(writer: &Writer<'_>, set: Set) -> Entry {

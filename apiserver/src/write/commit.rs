@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::body::Sent;
 use super::meta::Fresh;
 use super::{Write, check_name, delete, meta, response};
-use crate::admission::{Attempt, Operation};
+use crate::admission::{Attempt, Operation, Warnings};
 use crate::registry;
 use crate::resource::{self, Subresource};
 use crate::status::Status;
@@ -167,9 +167,10 @@ impl Write<'_> {
         for admission in self.desk.admission {
             admission.mutate(&mut attempt).await?;
         }
-        warnings.append(&mut attempt.warnings);
-        let is_touched = attempt.object.is_touched();
-        let mut object = attempt.object.into_object();
+        let Attempt { object, warnings: told, .. } = attempt;
+        warnings.extend(told.into_vec());
+        let is_touched = object.is_touched();
+        let mut object = object.into_object();
         if is_touched {
             // What admission has added is stored like the rest, and may need defaults of its own.
             mistyped = self.fit(&mut object);
@@ -208,6 +209,7 @@ impl Write<'_> {
         for admission in self.desk.admission {
             admission.validate(&attempt).await?;
         }
+        warnings.extend(attempt.warnings.into_vec());
         Ok((attempt.object.into_object(), warnings))
     }
 
@@ -229,7 +231,7 @@ impl Write<'_> {
             old,
             user: &self.user,
             dry_run: self.options.dry_run,
-            warnings: Vec::new(),
+            warnings: Warnings::default(),
         }
     }
 

@@ -14,6 +14,7 @@ mod lists;
 mod namespaces;
 mod objects;
 mod page;
+mod policies;
 mod quotas;
 mod services;
 mod watching;

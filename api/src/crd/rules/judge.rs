@@ -104,7 +104,14 @@ impl Judge {
         let here = path.to_owned();
         let kind = format!("\"{}\"", schema.kind.word());
         let shown = if rule.message.is_empty() { &rule.text } else { &rule.message };
-        let why = match self.run(&rule.program, bound) {
+        let program = match &rule.program {
+            Ok(program) => program,
+            Err(why) => {
+                let why = format!("rule compile error: {why}");
+                return self.causes.push(Cause::invalid(here.to_string(), kind, &why));
+            }
+        };
+        let why = match self.run(program, bound) {
             Ok(Value::Bool(true)) => return,
             Ok(_) => {
                 let field = super::field_path(&rule.field, schema).unwrap_or_default().under(&here);

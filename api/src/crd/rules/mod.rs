@@ -19,7 +19,8 @@ use crate::expressions;
 #[derive(Debug)]
 pub(super) struct Rule {
     text: Box<str>,
-    program: Program,
+    /// Ready to run, or why it is not.
+    program: Result<Program, String>,
     message: Box<str>,
     message_program: Option<Program>,
     reason: Box<str>,
@@ -63,15 +64,27 @@ impl Rule {
             return Err(wrong("messageExpression must evaluate to a string".to_owned()));
         }
         Ok(Self {
-            text: text("rule").into(),
             uses_old: program.names("oldSelf"),
-            program,
-            message: text("message").into(),
+            program: Ok(program),
             message_program,
+            takes_none,
+            ..Self::broken(rule, String::new())
+        })
+    }
+
+    /// A rule that cannot be tried: whatever it is for is refused until it is mended.
+    fn broken(rule: &Value, why: String) -> Self {
+        let text = |field: &str| rule.get(field).and_then(Value::as_str).unwrap_or_default().trim();
+        Self {
+            text: text("rule").into(),
+            program: Err(why),
+            message: text("message").into(),
+            message_program: None,
             reason: text("reason").into(),
             field: text("fieldPath").into(),
-            takes_none,
-        })
+            takes_none: false,
+            uses_old: false,
+        }
     }
 }
 
@@ -80,8 +93,7 @@ fn compile(text: &str, environment: &Environment) -> Result<Program, CompileErro
 }
 
 impl Schema {
-    /// Makes every rule ready that stands in this schema. One that does not compile was stored by a server that knew more:
-    /// nothing can be said for it, so that it is left out.
+    /// Makes every rule ready that stands in this schema. One that does not compile was stored by a server with other rules.
     pub(super) fn with_rules(mut self, json: &Value) -> Self {
         attach(&mut self, json, true);
         self
@@ -95,9 +107,9 @@ fn attach(schema: &mut Schema, json: &Value, is_resource: bool) -> bool {
     let texts = below("x-kubernetes-validations").as_array().map(Vec::as_slice).unwrap_or_default();
     if !texts.is_empty() {
         let of = type_of(schema, is_resource);
-        let rules = texts.iter().filter_map(|rule| Rule::compile(rule, &of).ok());
-        schema.validations = rules.collect();
-        has_some = !schema.validations.is_empty();
+        let made = |rule| Rule::compile(rule, &of).unwrap_or_else(|refusal| Rule::broken(rule, refusal.why));
+        schema.validations = texts.iter().map(made).collect();
+        has_some = true;
     }
     for (name, property) in &mut schema.properties {
         let json = below("properties").get(&**name).unwrap_or(&Value::Null);

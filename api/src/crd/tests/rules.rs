@@ -539,6 +539,18 @@ fn what_cannot_be_a_rule_is_refused_when_it_is_defined() {
 }
 
 #[test]
+fn a_stored_rule_that_cannot_be_tried_lets_nothing_pass() {
+    let of = schema(&ruled(json!({"a": text()}), "self.b == 'x'"));
+    let said = judged(&of, &json!({"a": "x"}), None);
+    assert!(
+        said.len() == 1
+            && said[0].contains("rule compile error: ")
+            && said[0].contains("undefined field 'b'"),
+        "{said:?}"
+    );
+}
+
+#[test]
 fn a_rule_that_walks_too_far_ends() {
     let nested = "self.l.all(a, self.l.all(b, self.l.all(c, self.l.all(d, a != 'x'))))";
     let spec = json!({"type": "object", "properties": {"l": {"type": "array", "items": text()}}, "x-kubernetes-validations": [{"rule": nested}, {"rule": "false"}]});

@@ -1,0 +1,164 @@
+//! What the expressions of a policy see of a write, and running them.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use api::expressions::STEPS_AN_EXPRESSION;
+use api::strategy::Json;
+use apiserver::Identity;
+use apiserver::admission::Attempt;
+use apiserver::auth::{Auth, ResourceAttributes};
+use cel::{Bindings, Budget, Error, Foreign, Key, Value};
+
+use super::access::Question;
+use super::compiled::{Compiled, Policy};
+
+/// What is the same for every policy that looks at a write.
+pub struct Input {
+    bindings: Bindings,
+}
+
+/// Variables that are worked out: one that could not be fails whoever names it.
+#[derive(Clone, Debug, Default)]
+struct Variables(Vec<(String, Result<Value, Error>)>);
+
+impl Foreign for Variables {
+    fn type_name(&self) -> &'static str {
+        "kubernetes.variables"
+    }
+
+    fn equals(&self, _other: &dyn Foreign) -> bool {
+        false
+    }
+
+    fn field(&self, name: &str) -> Option<Result<Value, Error>> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Input {
+    /// What is attempted in this namespace.
+    pub fn of(attempt: &Attempt<'_>, namespace: Option<&serde_json::Value>, auth: &Arc<Auth>) -> Self {
+        let on = ResourceAttributes {
+            group: attempt.resource.group.to_string(),
+            version: attempt.resource.version.to_string(),
+            resource: attempt.resource.plural.to_string(),
+            subresource: attempt.subresource.unwrap_or_default().to_owned(),
+            name: attempt.name.to_owned(),
+            namespace: attempt.namespace.unwrap_or_default().to_owned(),
+        };
+        let question = Question::new(auth.clone(), attempt.user.clone(), on);
+        let bindings = Bindings::default()
+            .with("object", object(Some(&attempt.object)))
+            .with("oldObject", object(attempt.old))
+            .with("namespaceObject", namespace.map_or(Value::Null, Value::from))
+            .with("request", request(attempt))
+            .with("authorizer", Value::foreign(question));
+        Self { bindings }
+    }
+
+    /// What a policy sees with these parameters; `None` when it does not look at this write.
+    ///
+    /// # Errors
+    /// Why it cannot be told whether it looks.
+    pub fn seen(
+        &self,
+        policy: &Policy,
+        params: &Value,
+        budget: &mut Budget,
+    ) -> Result<Option<Bindings>, String> {
+        let bindings = self.bindings.clone().with("params", params.clone());
+        let mut wrong = None;
+        for (name, condition) in &policy.conditions {
+            match run(condition, &bindings, budget) {
+                Ok(Value::Bool(true)) => {}
+                Ok(_) => return Ok(None),
+                Err(error) => wrong = wrong.or(Some(format!("matchCondition '{name}' failed: {error}"))),
+            }
+        }
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        Ok(Some(with_variables(policy, bindings, budget)))
+    }
+}
+
+/// The bindings with what the policy's own variables are, each worked out by those before it.
+fn with_variables(policy: &Policy, bindings: Bindings, budget: &mut Budget) -> Bindings {
+    let mut variables = Variables::default();
+    for (name, program) in &policy.variables {
+        let bound = bindings.clone().with("variables", Value::foreign(variables.clone()));
+        variables.0.push((name.clone(), run(program, &bound, budget)));
+    }
+    bindings.with("variables", Value::foreign(variables))
+}
+
+/// The same for the object as it is after a change.
+pub fn changed(policy: &Policy, bindings: &Bindings, new: &Json, budget: &mut Budget) -> Bindings {
+    with_variables(policy, bindings.clone().with("object", object(Some(new))), budget)
+}
+
+/// Runs an expression within what one may take and what is left for all.
+///
+/// # Errors
+/// What goes wrong, or why it was never ready to run.
+pub fn run(compiled: &Compiled, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
+    let program = compiled.as_ref().map_err(|why| Error::failed(why.clone()))?;
+    let given = budget.left().min(STEPS_AN_EXPRESSION);
+    let mut own = Budget::of(given);
+    let result = program.run(bindings, &mut own);
+    let used = usize::try_from(given - own.left()).unwrap_or(usize::MAX);
+    // What was given was there.
+    let _ = budget.spend(used);
+    result
+}
+
+fn object(object: Option<&Json>) -> Value {
+    object.filter(|object| !object.is_empty()).map_or(Value::Null, Value::from)
+}
+
+/// The request as webhooks would see it, without the objects.
+fn request(attempt: &Attempt<'_>) -> Value {
+    let resource = attempt.resource;
+    let text = |text: &str| Value::from(text);
+    let kind = Value::object([
+        ("group", text(&resource.group)),
+        ("version", text(&resource.version)),
+        ("kind", text(&resource.kind)),
+    ]);
+    let of = Value::object([
+        ("group", text(&resource.group)),
+        ("version", text(&resource.version)),
+        ("resource", text(&resource.plural)),
+    ]);
+    let mut fields = vec![
+        ("kind", kind.clone()),
+        ("requestKind", kind),
+        ("resource", of.clone()),
+        ("requestResource", of),
+        ("name", text(attempt.name)),
+        ("operation", text(attempt.operation.as_str())),
+        ("userInfo", user(attempt.user)),
+        ("dryRun", Value::Bool(attempt.dry_run)),
+    ];
+    fields.extend(attempt.namespace.map(|namespace| ("namespace", text(namespace))));
+    if let Some(part) = attempt.subresource {
+        fields.extend([("subResource", text(part)), ("requestSubResource", text(part))]);
+    }
+    Value::object(fields)
+}
+
+fn user(user: &Identity) -> Value {
+    let texts = |texts: &[String]| Value::list(texts.iter().map(|text| Value::from(text.as_str())).collect());
+    let extra = user.extra.iter().map(|(name, values)| (Key::from(name.as_str()), texts(values)));
+    Value::object([
+        ("username", Value::from(user.user.as_str())),
+        ("uid", Value::from(user.uid.as_str())),
+        ("groups", texts(&user.groups)),
+        ("extra", Value::map(extra)),
+    ])
+}

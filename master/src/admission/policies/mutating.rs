@@ -1,0 +1,128 @@
+//! MutatingAdmissionPolicies: what is changed of an object before it is written.
+
+use std::sync::Arc;
+
+use api::expressions::STEPS_AN_OBJECT;
+use api::strategy::Json;
+use api::{apply, patch};
+use apiserver::Status;
+use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::auth::Auth;
+use apiserver::registry::Registry;
+use async_trait::async_trait;
+use cel::{Budget, Value};
+use serde_json::Value as Tree;
+
+use super::super::pods::forbidden;
+use super::compiled::{Mutation, Policy};
+use super::input::{self, Input};
+use super::{InForce, Policies, params};
+
+/// What of an object's metadata no policy may change.
+const FIXED: [&str; 8] = [
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+];
+
+/// The stock server's `MutatingAdmissionPolicy`. What others change later is not looked at again.
+pub struct Mutating(Policies);
+
+impl Mutating {
+    /// Decides by the policies in that registry.
+    pub fn new(registry: Arc<Registry>, auth: Arc<Auth>) -> Self {
+        let (policies, bindings) = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings");
+        Self(Policies::new(registry, auth, policies, bindings))
+    }
+
+    /// Changes the object as a policy in force says.
+    fn mutate_by(&self, attempt: &mut Attempt<'_>, of: &InForce, budget: &mut Budget) -> Result<(), String> {
+        let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
+        let all = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
+        let namespace = self.0.namespace(attempt);
+        for params in &all {
+            let input = Input::of(attempt, namespace.as_ref(), &self.0.auth);
+            attempt.object = mutated(&of.policy, &input, &Value::from(params), attempt, budget)?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admission for Mutating {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if !matches!(attempt.operation, Operation::Create | Operation::Update) {
+            return Ok(());
+        }
+        let mut budget = Budget::of(STEPS_AN_OBJECT);
+        for of in self.0.in_force(attempt) {
+            // What an earlier policy has changed may be nothing to this one, or the other way round: as the stock server
+            // does, what is in force is what was in force when the write came.
+            match self.mutate_by(attempt, &of, &mut budget) {
+                Err(why) if of.policy.fails => {
+                    let (policy, binding) = (&of.policy.name, of.name());
+                    let why = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
+                    return Err(forbidden(attempt, &why));
+                }
+                Ok(()) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The object after everything that a policy changes of it.
+fn mutated(
+    policy: &Policy,
+    input: &Input,
+    params: &Value,
+    attempt: &Attempt<'_>,
+    budget: &mut Budget,
+) -> Result<Json, String> {
+    let mut object = attempt.object.clone();
+    let Some(mut bindings) = input.seen(policy, params, budget)? else { return Ok(object) };
+    for (at, mutation) in policy.mutations.iter().enumerate() {
+        let (Mutation::Configuration(program) | Mutation::Patch(program)) = mutation;
+        let said = |why: &dyn std::fmt::Display| format!("mutation {at} resulted in error: {why}");
+        let made = input::run(program, &bindings, budget).and_then(|value| value.to_json());
+        let made = made.map_err(|error| said(&error))?;
+        let tree = Tree::Object(object.clone());
+        let new = match mutation {
+            Mutation::Configuration(_) => {
+                apply::laid_over(&tree, &made, attempt.resource.shape()).map_err(|why| said(&why))?
+            }
+            Mutation::Patch(_) => patch::json::apply(&tree, &made).map_err(|error| said(&error))?,
+        };
+        let Tree::Object(mut new) = new else { return Err(said(&"nothing but an object may be left")) };
+        if let Some(field) = attempt.resource.prune(&mut new).first() {
+            return Err(said(&format!("unknown field \"{field}\"")));
+        }
+        object = kept(&object, new);
+        bindings = input::changed(policy, &bindings, &object, budget);
+    }
+    Ok(object)
+}
+
+/// The new object with what no policy may change as it was.
+fn kept(old: &Json, mut new: Json) -> Json {
+    let keep = |old: &Json, new: &mut Json, fields: &[&str]| {
+        for field in fields {
+            match old.get(*field) {
+                Some(value) => drop(new.insert((*field).to_owned(), value.clone())),
+                None => drop(new.remove(*field)),
+            }
+        }
+    };
+    keep(old, &mut new, &["apiVersion", "kind"]);
+    let old = old.get("metadata").and_then(Tree::as_object).cloned().unwrap_or_default();
+    match new.get_mut("metadata") {
+        Some(Tree::Object(metadata)) => keep(&old, metadata, &FIXED),
+        _ => drop(new.insert("metadata".to_owned(), old.into())),
+    }
+    new
+}
