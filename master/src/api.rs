@@ -58,11 +58,7 @@ pub async fn open(
         Grants::new(auth.clone()),
         CertificateRequests::new(auth.clone()),
     ];
-<<<<<<< HEAD
-    passes.extend(admission::all(&registry, added));
-=======
-    passes.extend(admission::all(&registry, &auth, scheduling_gates));
->>>>>>> work-v
+    passes.extend(admission::all(&registry, &auth, added));
     passes.push(Arc::new(StillThere(namespaces)));
     let api = Api::writable(registry.clone(), passes, VERSION).router();
     let keeper = Keeper::new(api.clone(), cache);

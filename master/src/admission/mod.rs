@@ -35,15 +35,7 @@ pub struct Added {
 }
 
 /// What a write on the master has to pass in this order, after what it has to pass on every server.
-<<<<<<< HEAD
-pub fn all(registry: &Arc<Registry>, added: Added) -> Vec<Arc<dyn Admission>> {
-=======
-pub fn all(
-    registry: &Arc<Registry>,
-    auth: &Arc<Auth>,
-    scheduling_gates: Vec<String>,
-) -> Vec<Arc<dyn Admission>> {
->>>>>>> work-v
+pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<dyn Admission>> {
     let lookup = || Lookup::of(registry.clone());
     vec![
         Arc::new(service_account::ServiceAccounts::new(lookup())),
@@ -52,15 +44,11 @@ pub fn all(
         Arc::new(storage_class::DefaultStorageClass::new(lookup())),
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
-<<<<<<< HEAD
         Arc::new(gates::SchedulingGates::new(added.scheduling_gates)),
         Arc::new(services::Addresses::new(registry.clone(), added.service_ranges)),
-=======
-        Arc::new(gates::SchedulingGates::new(scheduling_gates)),
         Arc::new(policies::Written),
         Arc::new(policies::Mutating::new(registry.clone(), auth.clone())),
         Arc::new(policies::Validating::new(registry.clone(), auth.clone())),
->>>>>>> work-v
         // The last: what is reserved here is written.
         Arc::new(quota::ResourceQuotas::new(registry.clone())),
     ]
