@@ -27,8 +27,8 @@ impl<'a> Target<'a> {
     pub fn of(attempt: &'a Attempt<'a>, namespace: Option<&'a Value>) -> Self {
         let is_namespace = attempt.is_of("namespaces");
         // A namespace is selected by its own labels.
-        let own =
-            is_namespace.then(|| if attempt.object.is_empty() { attempt.old } else { Some(&attempt.object) });
+        let own = is_namespace
+            .then(|| if attempt.object.is_empty() { attempt.old } else { Some(&*attempt.object) });
         Self {
             operation: attempt.operation.as_str(),
             group: &attempt.resource.group,

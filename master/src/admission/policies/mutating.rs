@@ -47,7 +47,7 @@ impl Mutating {
         let namespace = self.0.namespace(attempt);
         for params in &all {
             let input = Input::of(attempt, namespace.as_ref(), &self.0.auth);
-            attempt.object = mutated(&of.policy, &input, &Value::from(params), attempt, budget)?;
+            *attempt.object = mutated(&of.policy, &input, &Value::from(params), attempt, budget)?;
         }
         Ok(())
     }
@@ -84,7 +84,7 @@ fn mutated(
     attempt: &Attempt<'_>,
     budget: &mut Budget,
 ) -> Result<Json, String> {
-    let mut object = attempt.object.clone();
+    let mut object = Json::clone(&attempt.object);
     let Some(mut bindings) = input.seen(policy, params, budget)? else { return Ok(object) };
     for (at, mutation) in policy.mutations.iter().enumerate() {
         let (Mutation::Configuration(program) | Mutation::Patch(program)) = mutation;
@@ -96,7 +96,7 @@ fn mutated(
             Mutation::Configuration(_) => {
                 apply::laid_over(&tree, &made, attempt.resource.shape()).map_err(|why| said(&why))?
             }
-            Mutation::Patch(_) => patch::json::apply(&tree, &made).map_err(|error| said(&error))?,
+            Mutation::Patch(_) => patch::json::apply(tree, &made).map_err(|error| said(&error))?,
         };
         let Tree::Object(mut new) = new else { return Err(said(&"nothing but an object may be left")) };
         if let Some(field) = attempt.resource.prune(&mut new).first() {
