@@ -251,7 +251,7 @@ async fn an_apply_makes_owns_and_conflicts() {
     assert_eq!((code, &taken["data"]["a"]), (200, &json!("2")), "{taken}");
     assert_eq!(
         server.ask("PATCH", &format!("{MAPS}/m"), APPLY, wants("3")).await.0,
-        400,
+        422,
         "without a manager"
     );
 }

@@ -211,7 +211,7 @@ async fn a_collection_goes_as_its_selectors_say() {
     let (_, list) = server.json("DELETE", &selected, json!({})).await;
     assert_eq!((&list["kind"], names(&list).len()), (&json!("ConfigMapList"), 2));
     assert_eq!(names(&server.get(MAPS).await.1), ["c"]);
-    assert_eq!(server.json("DELETE", "/api/v1/configmaps", json!({})).await.0, 404, "not of all namespaces");
+    assert_eq!(server.json("DELETE", "/api/v1/configmaps", json!({})).await.0, 405, "not of all namespaces");
 }
 
 #[tokio::test]
