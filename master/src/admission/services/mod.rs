@@ -76,7 +76,10 @@ impl Admission for Addresses {
         match attempt.operation {
             Operation::Create | Operation::Update => {}
             // What goes was there: it is not being written any more.
-            Operation::Delete => return Ok(drop(self.see(Instant::now()))),
+            Operation::Delete => {
+                drop(self.see(Instant::now()));
+                return Ok(());
+            }
             Operation::Connect => return Ok(()),
         }
         let mut service = std::mem::take(&mut attempt.object);
