@@ -10,6 +10,7 @@ use api::strategy::Json;
 use async_trait::async_trait;
 
 pub use self::depth::Depth;
+pub(crate) use self::namespaces::ending;
 pub use self::namespaces::{Namespaces, StillThere};
 use crate::identity::Identity;
 use crate::resource::Resource;

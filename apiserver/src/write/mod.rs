@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Arc;
 
 use api::strategy::{Cause, Json, Part};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ use self::commit::{By, Written};
 use self::options::Options;
 pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, resources};
 pub(crate) use self::scale::scale;
-use crate::admission::Admission;
+use crate::admission::{self, Admission};
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
@@ -85,10 +85,7 @@ pub(crate) async fn answer(
 ) -> Result<Response, Status> {
     let (parts, body) = request.into_parts();
     let options = Options::parse(&parts.uri)?;
-    let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
-        let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
-        Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
-    })?;
+    let bytes = body::whole(body).await?;
     let agent =
         parts.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
     let manager = api::apply::manager_of(options.field_manager.as_deref(), agent);
@@ -261,7 +258,10 @@ impl Write<'_> {
         match error {
             registry::Error::Exists => Status::already_exists(self.resource, name),
             registry::Error::Changed => Status::changed(self.resource, name),
-            registry::Error::Store(error) => Status::internal(error),
+            registry::Error::Ending => {
+                admission::ending(self.resource, name, self.objects.namespace.as_deref().unwrap_or_default())
+            }
+            registry::Error::Store(error) => error.as_ref().into(),
         }
     }
 }

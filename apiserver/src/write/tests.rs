@@ -3,10 +3,12 @@
 
 mod bodies;
 mod parts;
+mod store;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::to_bytes;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 

@@ -71,6 +71,7 @@ impl Bed {
 async fn survive(mut bed: Bed) {
     let mut chance = Chance::new(Chance::seed());
     let kills: Option<usize> = env::var("CORACLE_KILLS").ok().map(|text| text.parse().unwrap());
+    let is_alone = bed.etcd.is_none();
     bed.master.start().await;
     let api = Api::of(&bed.master);
     let stop = Arc::new(Stop::default());
@@ -109,13 +110,17 @@ async fn survive(mut bed: Bed) {
     }
     let last = api.list_in_time().await;
     api.create_in_time(watcher::END).await;
-    let mut resumed = 0;
+    let (mut resumed, mut lists) = (0, 0);
     for watcher in watchers {
         let watcher = watcher.await.unwrap();
         assert_eq!(watcher.broken, [""; 0]);
         watcher.check(&acknowledged, &last);
+        // The log goes back far enough for all of them to go on where they were.
+        assert!(!is_alone || watcher.lists() == 0, "{} lists in place of a watch", watcher.lists());
+        lists += watcher.lists();
         resumed += watcher.resumed;
     }
-    println!("{killed} kills, {} writes acknowledged, {resumed} watches went on", acknowledged.len());
+    let writes = acknowledged.len();
+    println!("{killed} kills, {writes} writes acknowledged, {resumed} watches went on, {lists} listed anew");
     assert!(!acknowledged.is_empty(), "they did write");
 }

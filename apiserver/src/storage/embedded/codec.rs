@@ -34,7 +34,7 @@ pub(super) fn batch_row(events: &[Event]) -> Vec<u8> {
     for event in events {
         let (kind, created, value) = match &event.change {
             Change::Put { value, created } => (PUT, *created, value.as_ref()),
-            Change::Delete => (DELETE, 0, [].as_slice()),
+            Change::Delete { last } => (DELETE, 0, last.as_ref()),
         };
         row.push(kind);
         row.extend_from_slice(&event.previous.unwrap_or(0).to_le_bytes());
@@ -59,7 +59,7 @@ pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
         let value = take_bytes(&mut rest)?;
         let change = match *kind {
             PUT => Change::Put { value: Bytes::copy_from_slice(value), created },
-            DELETE => Change::Delete,
+            DELETE => Change::Delete { last: Bytes::copy_from_slice(value) },
             _ => return None,
         };
         events.push(Event { key, change, previous });

@@ -270,7 +270,7 @@ fn write(entries: &mut Table<'_, &'static str, &'static [u8]>, batch: &Batch) ->
             Change::Put { value, created } => {
                 entries.insert(&*event.key, entry_row(*created, batch.revision, value).as_slice())?;
             }
-            Change::Delete => {
+            Change::Delete { .. } => {
                 entries.remove(&*event.key)?;
             }
         }

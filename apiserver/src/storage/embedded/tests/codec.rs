@@ -9,8 +9,9 @@ use crate::storage::{Change, Event};
 fn event() -> impl Strategy<Value = Event> {
     let value = prop::collection::vec(any::<u8>(), 0..50);
     let change = prop_oneof![
-        (value, any::<u64>()).prop_map(|(value, created)| Change::Put { value: Bytes::from(value), created }),
-        Just(Change::Delete),
+        (value.clone(), any::<u64>())
+            .prop_map(|(value, created)| Change::Put { value: Bytes::from(value), created }),
+        value.prop_map(|last| Change::Delete { last: Bytes::from(last) }),
     ];
     ("\\PC{0,20}", change, prop::option::of(1_u64..)).prop_map(|(key, change, previous)| Event {
         key: key.into(),
