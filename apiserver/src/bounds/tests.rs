@@ -57,6 +57,11 @@ async fn status(response: Response) -> (u16, Option<String>, Value) {
     (code, retry, serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
+/// So much time passes, on a clock that stands still otherwise.
+async fn passes(time: Duration) {
+    assert!(timeout(time, std::future::pending::<()>()).await.is_err());
+}
+
 #[tokio::test]
 async fn beyond_the_bound_clients_are_told_to_come_again() {
     let server = Server::new();
@@ -89,7 +94,7 @@ async fn watches_are_counted_by_themselves_and_never_cut() {
     let mut first = server.ask(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
     let second = server.ask(Method::GET, WATCH, &[]).await;
     assert_eq!(status(server.ask(Method::GET, WATCH, &[]).await).await.0, 429);
-    tokio::time::sleep(100 * LIMITS.time).await;
+    passes(100 * LIMITS.time).await;
     assert!(first.next().await.unwrap().is_ok());
     drop(second);
     assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
@@ -120,7 +125,7 @@ async fn a_large_answer_keeps_its_place_until_it_is_taken_and_no_longer_than_som
         if at == 0 {
             assert_eq!(to_bytes(answer.into_body(), usize::MAX).await.unwrap().len(), 1_000_000);
         } else {
-            tokio::time::sleep(2 * LIMITS.time).await;
+            passes(2 * LIMITS.time).await;
             assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 200);
             let short = to_bytes(answer.into_body(), usize::MAX).await;
             assert!(short.is_ok_and(|bytes| bytes.len() < 1_000_000), "it breaks off before its length");

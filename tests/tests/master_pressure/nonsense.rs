@@ -101,9 +101,9 @@ fn cases() -> Vec<Case> {
             "PUT",
             &format!("{MAPS}/there"),
             "{\"metadata\": {\"name\": \"there\", \"resourceVersion\": \"x\"}}",
-            400,
-            bad,
-            "resourceVersion",
+            409,
+            "Conflict",
+            "modified",
         ),
         to(
             "PUT",

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::sample::Index;
 
 use super::super::codec;
 use crate::storage::{Change, Event};
@@ -37,6 +38,20 @@ proptest! {
     fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = codec::batch(1, &bytes);
         prop_assert_eq!(codec::entry("/a", &bytes).is_some(), bytes.len() >= 16);
+    }
+
+    #[test]
+    fn a_damaged_batch_reads_as_no_more_than_it_holds(
+        events in prop::collection::vec(event(), 1..4),
+        at in any::<Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut row = codec::batch_row(&events);
+        let at = at.index(row.len());
+        row[at] = byte;
+        if let Some(batch) = codec::batch(1, &row) {
+            prop_assert_eq!(codec::batch_row(&batch.events).len(), row.len());
+        }
     }
 
     #[test]
