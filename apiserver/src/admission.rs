@@ -13,6 +13,7 @@ use api::strategy::Json;
 use async_trait::async_trait;
 
 pub use self::depth::Depth;
+pub(crate) use self::namespaces::ending;
 pub use self::namespaces::{Namespaces, StillThere};
 pub use self::subject::Subject;
 use crate::identity::Identity;

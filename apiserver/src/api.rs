@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, Method, Request, header};
+use http::{HeaderMap, Method, Request, Uri, header};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -160,6 +160,15 @@ impl Api {
         write::answer(desk, &resource, &objects, request).await
     }
 
+    /// Looks for what happened before this server began to what a path names; false when nothing comes of that.
+    async fn recall(&self, uri: Uri) -> bool {
+        let Some(Target::Objects(objects)) = Target::parse(uri.path()) else { return false };
+        match (&self.registry, self.resource(&objects)) {
+            (Some(registry), Some(resource)) => registry.recall(resource.stored()).await,
+            _ => false,
+        }
+    }
+
     fn resource(&self, objects: &Objects) -> Option<Arc<Resource>> {
         self.catalog.rows().find(&objects.group, &objects.version, &objects.plural).cloned()
     }
@@ -311,7 +320,12 @@ async fn answer(State(api): State<Arc<Api>>, request: Request<Body>) -> Response
         Some(registry) if request.method() != Method::GET && request.method() != Method::HEAD => {
             api.write(registry, request).await
         }
-        _ => api.answer(request.method(), &request),
+        _ => match api.answer(request.method(), &request) {
+            Err(status) if status.is_expired() && api.recall(request.uri().clone()).await => {
+                api.answer(request.method(), &request)
+            }
+            answer => answer,
+        },
     };
     let answer = answer.unwrap_or_else(IntoResponse::into_response);
     if takes_gzip { compress::large(answer).await } else { answer }

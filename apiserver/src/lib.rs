@@ -8,10 +8,12 @@
 pub mod admission;
 mod api;
 pub mod auth;
+pub mod bounds;
 pub mod catalog;
 mod compress;
 pub mod crd;
 pub mod discovery;
+mod held;
 pub mod identity;
 pub mod kinds;
 pub mod list;
@@ -32,6 +34,7 @@ pub mod write;
 
 pub use api::{Api, Version};
 pub use catalog::Catalog;
+pub use held::Held;
 pub use identity::Identity;
 pub use resource::Resource;
 pub use serve::serve;

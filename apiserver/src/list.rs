@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::request::ListOptions;
 use crate::resource::Resource;
-use crate::status::{CONTINUE, Status};
+use crate::status::{CONTINUE, EXPIRED, Status};
 use crate::store::{Memory, Object, Scope};
 
 /// The revision of a token that goes on with whatever is there: no object was ever written at it.
@@ -135,10 +135,7 @@ impl Place {
                        list without the continue parameter, or go on with the token in this response: the rest is \
                        then as it is now, with what was made, changed and deleted since the first piece.";
         let token = Self { revision: NOW, ..self.clone() }.encode();
-        Status {
-            details: Some(json!({CONTINUE: token})),
-            ..Status::new(StatusCode::GONE, "Expired", message)
-        }
+        Status { details: Some(json!({CONTINUE: token})), ..Status::new(StatusCode::GONE, EXPIRED, message) }
     }
 
     fn decode(token: &str) -> Result<Self, Status> {

@@ -6,6 +6,7 @@ use api::strategy::Cause;
 use axum::extract::Query;
 use http::header::HeaderName;
 use http::{HeaderMap, Uri};
+use jiff::SignedDuration;
 
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::status::Status;
@@ -245,6 +246,25 @@ impl ListOptions {
         // What comes in pieces comes from one revision, so that it always meant this one.
         Ok(resource_match == "Exact" || (resource_match.is_empty() && has_revision && self.limit.is_some()))
     }
+}
+
+/// How long a client allows its request to take (`timeout=30s`); `None` when it does not say, or allows any time.
+///
+/// # Errors
+/// 400 for what is no duration.
+pub(crate) fn timeout(uri: &Uri) -> Result<Option<Duration>, Status> {
+    let pairs = uri.query().unwrap_or_default().split('&');
+    let value = pairs.filter_map(|pair| pair.strip_prefix("timeout=")).next().unwrap_or_default();
+    if matches!(value, "" | "0") {
+        return Ok(None);
+    }
+    let read = value.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
+    let read = read.ok_or_else(|| {
+        Status::bad_request(format!(
+            "invalid timeout specified in the request URL - \"{value}\" is no duration such as 30s"
+        ))
+    })?;
+    Ok(Some(read).filter(|read| !read.is_zero()))
 }
 
 /// What a header lists, of which there may be several.

@@ -5,11 +5,19 @@ use axum::response::{IntoResponse, Response};
 use http::{StatusCode, header};
 use serde_json::{Value, json};
 
+use crate::registry;
 use crate::resource::Resource;
+use crate::storage;
 use crate::store::TooOld;
 
 /// Where clients look for the token of a list.
 pub(crate) const CONTINUE: &str = "continue";
+
+/// Where clients look for the seconds after which to try again.
+const RETRY: &str = "retryAfterSeconds";
+
+/// The reason of what is older than what is remembered.
+pub(crate) const EXPIRED: &str = "Expired";
 
 /// A failed request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -128,9 +136,33 @@ impl Status {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let details = json!({
             "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-            "retryAfterSeconds": 1,
+            RETRY: 1,
         });
         Self { details: Some(details), ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) }
+    }
+
+    /// More is asked of the server at once than it answers.
+    pub fn too_many_requests() -> Self {
+        let message = "the server has received too many requests and has asked us to try again later";
+        let details = Some(json!({RETRY: 1}));
+        Self { details, ..Self::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message) }
+    }
+
+    /// The answer was not there in time.
+    pub fn timed_out() -> Self {
+        let message = "Timeout: request did not complete within the allotted timeout";
+        let details = Some(json!({}));
+        Self { details, ..Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message) }
+    }
+
+    /// More was sent than is read.
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
+    }
+
+    /// True when what was asked for is older than what is remembered.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.reason == EXPIRED
     }
 
     /// Something that is no fault of the client.
@@ -171,15 +203,55 @@ fn details(resource: &Resource, name: &str) -> Value {
     details
 }
 
+impl From<registry::Error> for Status {
+    fn from(error: registry::Error) -> Self {
+        match error {
+            registry::Error::Store(error) => error.as_ref().into(),
+            registry::Error::Exists | registry::Error::Changed | registry::Error::Ending => {
+                Self::new(StatusCode::CONFLICT, "Conflict", error.to_string())
+            }
+        }
+    }
+}
+
+impl From<&storage::Error> for Status {
+    fn from(error: &storage::Error) -> Self {
+        use storage::Error;
+        let of = |code, reason| Self::new(code, reason, error.to_string());
+        match error {
+            Error::Full { .. } => of(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage"),
+            Error::Failed { .. } | Error::Unreachable { .. } | Error::Closed => {
+                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")
+            }
+            Error::Unknown { .. } => of(StatusCode::GATEWAY_TIMEOUT, "Timeout"),
+            // All that is written here is an object, and all that can be wrong with one by now is its size.
+            Error::Invalid(_) => of(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge"),
+            Error::Compacted { .. }
+            | Error::Damaged { .. }
+            | Error::Newer { .. }
+            | Error::Locked { .. }
+            | Error::Exists { .. }
+            | Error::Refused { .. } => Self::internal(error),
+        }
+    }
+}
+
 impl From<TooOld> for Status {
     fn from(too_old: TooOld) -> Self {
-        Self::new(StatusCode::GONE, "Expired", too_old.to_string())
+        Self::new(StatusCode::GONE, EXPIRED, too_old.to_string())
     }
 }
 
 impl IntoResponse for Status {
     fn into_response(self) -> Response {
         let code = StatusCode::from_u16(self.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (code, [(header::CONTENT_TYPE, "application/json")], self.object().to_string()).into_response()
+        let body = self.object().to_string();
+        let mut response = (code, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+        // Clients that know nothing of details go by the header.
+        let seconds = self.details.as_ref().and_then(|details| details.get(RETRY)?.as_u64());
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > 0) {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }

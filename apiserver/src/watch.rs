@@ -15,7 +15,7 @@ use crate::list::{Page, refuse_future};
 use crate::request::{As, ListOptions};
 use crate::resource::Resource;
 use crate::status::Status;
-use crate::store::{Change, ChangeKind, Memory, Object, Scope, TooOld, Watcher};
+use crate::store::{Before, Change, ChangeKind, Memory, Object, Scope, TooOld, Watcher};
 use crate::table;
 
 /// How long a watch lasts that does not say; the stock server's least, to which it adds as much again at random.
@@ -130,31 +130,46 @@ impl Watch {
         match changes {
             Ok(changes) => {
                 for change in changes {
-                    if let Some((kind, object)) = self.event(&change) {
-                        self.line(out, kind, &object);
+                    match self.event(&change) {
+                        Ok(None) => {}
+                        Ok(Some((kind, object))) => self.line(out, kind, &object),
+                        Err(too_old) => return self.end(out, too_old),
                     }
                 }
             }
-            Err(too_old) => {
-                self.ended = true;
-                line(out, "ERROR", Status::from(too_old).object().to_string().as_bytes());
-            }
+            Err(too_old) => self.end(out, too_old),
         }
     }
 
+    fn end(&mut self, out: &mut Vec<u8>, too_old: TooOld) {
+        self.ended = true;
+        line(out, "ERROR", Status::from(too_old).object().to_string().as_bytes());
+    }
+
     /// What a change is to someone who sees only what the selectors let through.
-    fn event(&self, change: &Change) -> Option<(&'static str, Object)> {
-        let seen =
-            |object: &Object| self.options.labels.matches(object) && self.options.fields.matches(object);
-        let before = change.before.as_ref().filter(|object| seen(object));
-        match change.kind {
+    fn event(&self, change: &Change) -> Result<Option<(&'static str, Object)>, TooOld> {
+        let ListOptions { labels, fields, .. } = &self.options;
+        let seen = |object: &Object| labels.matches(object) && fields.matches(object);
+        let is_seen = seen(&change.object);
+        let before = match &change.before {
+            Before::Nothing => None,
+            Before::Object(object) => Some(object).filter(|object| seen(object)),
+            // It has the name that the object has now, whatever else it had.
+            Before::Forgotten if labels.is_empty() && fields.are_of_the_name() => {
+                Some(&change.object).filter(|_| is_seen)
+            }
+            Before::Forgotten => {
+                return Err(TooOld { asked: change.revision.saturating_sub(1), oldest: change.revision });
+            }
+        };
+        Ok(match change.kind {
             ChangeKind::Deleted => before.map(|_| ("DELETED", change.object.clone())),
-            ChangeKind::Put if seen(&change.object) => {
+            ChangeKind::Put if is_seen => {
                 let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
                 Some((kind, change.object.clone()))
             }
             ChangeKind::Put => before.map(|object| ("DELETED", object.at(change.revision))),
-        }
+        })
     }
 
     fn line(&mut self, out: &mut Vec<u8>, kind: &str, object: &Object) {

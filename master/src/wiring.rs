@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use apiserver::auth::Issuer;
 use apiserver::storage::Store;
 use apiserver::tls::{self, Keys};
-use apiserver::{Catalog, kinds};
+use apiserver::{Catalog, bounds, kinds};
 use axum::middleware;
 use jiff::Timestamp;
 use rustls::ServerConfig;
@@ -95,6 +95,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let objects = Arc::downgrade(&served.objects);
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
     tokio::spawn(controllers::run(client, options.controllers, Facts { root_ca: pki.root_pem() }));
+    // What runs inside is not counted among them.
+    let router = bounds::bounded(router, bounds::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
     let _door = open_door(&options.data_dir, store.clone(), stopped.clone());
     tokio::spawn(renew(pki, names, swap));

@@ -69,6 +69,25 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
 }
 
 #[tokio::test]
+async fn a_namespace_made_on_one_master_is_there_on_the_other_at_once() {
+    let etcd = Etcd::running().await;
+    let (mut first, mut second) = (in_etcd(&etcd), in_etcd(&etcd));
+    first.start().await;
+    second.start().await;
+    let (at_first, at_second) = (first.client(), second.client());
+    let url =
+        |master: &Master, path: &str| format!("https://127.0.0.1:{}/api/v1/namespaces{path}", master.port);
+    for number in 0..50 {
+        let named = |name: String| serde_json::json!({"metadata": {"name": name}});
+        let made = at_first.post(url(&first, "")).json(&named(format!("n{number}"))).send().await.unwrap();
+        assert_eq!(made.status(), 201);
+        let within = url(&second, &format!("/n{number}/configmaps"));
+        let made = at_second.post(within).json(&named("a".to_owned())).send().await.unwrap();
+        assert_eq!(made.status(), 201, "{}", made.text().await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn what_was_backed_up_comes_back_and_revisions_go_on() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "first", "--from-literal=k=v"]).await;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{Admission, Attempt, Operation};
 use crate::registry::Registry;
+use crate::resource::Resource;
 use crate::status::Status;
 
 /// The name of namespaces in the store.
@@ -25,16 +26,19 @@ impl Namespaces {
         Arc::new(Self { registry })
     }
 
-    fn check(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+    async fn check(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
         let Some(namespace) = attempt.namespace else { return Ok(()) };
         // An eviction makes nothing, and what is there may always be changed.
         if attempt.operation != Operation::Create || attempt.subresource.is_some() {
             return Ok(());
         }
-        let Some(found) = self.registry.cache().get(NAMESPACES, "", namespace) else {
-            return Err(Status::not_found(NAMESPACES, namespace));
-        };
-        if found.is_doomed() { Err(ending(attempt, namespace)) } else { Ok(()) }
+        // Another server may have made it a moment ago.
+        match self.registry.read(NAMESPACES, "", namespace).await {
+            Ok(Some(found)) if found.is_doomed() => Err(ending(attempt.resource, attempt.name, namespace)),
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Status::not_found(NAMESPACES, namespace)),
+            Err(error) => Err((&error).into()),
+        }
     }
 }
 
@@ -45,7 +49,7 @@ impl Admission for Namespaces {
         if attempt.is_of(NAMESPACES) && is_removal && IMMORTAL.contains(&attempt.name) {
             return Err(Status::forbidden(NAMESPACES, attempt.name, "this namespace may not be deleted"));
         }
-        self.check(attempt)
+        self.check(attempt).await
     }
 }
 
@@ -55,13 +59,14 @@ pub struct StillThere(pub Arc<Namespaces>);
 #[async_trait]
 impl Admission for StillThere {
     async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        self.0.check(attempt)
+        self.0.check(attempt).await
     }
 }
 
-fn ending(attempt: &Attempt<'_>, namespace: &str) -> Status {
+/// That nothing more is made in a namespace.
+pub(crate) fn ending(resource: &Resource, name: &str, namespace: &str) -> Status {
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, &why);
+    let mut status = Status::forbidden(&resource.qualified().to_string(), name, &why);
     if let Some(details) = &mut status.details {
         details["causes"] = json!([{
             "reason": "NamespaceTerminating",

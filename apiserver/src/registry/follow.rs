@@ -135,7 +135,7 @@ impl Follower {
                         self.cache.follow_put(place.stored, object);
                     }
                 }
-                Change::Delete => {
+                Change::Delete { .. } => {
                     self.cache.follow_delete(place.stored, place.namespace, place.name, batch.revision);
                 }
             }
@@ -207,7 +207,8 @@ fn read<'a>(rows: &Rows, entry: &'a Entry) -> Option<(&'a str, Object)> {
     Some((place.stored, decode(&entry.key, &entry.value, fields, entry.modified)?))
 }
 
-fn decode(key: &str, value: &Bytes, fields: &Fields, revision: Revision) -> Option<Object> {
+/// The object that bytes are; none when they are no object, which is told.
+pub(super) fn decode(key: &str, value: &Bytes, fields: &Fields, revision: Revision) -> Option<Object> {
     match serde_json::from_slice::<Map<String, Value>>(value) {
         Ok(object) => Some(Draft::new(&object, fields).at(revision)),
         Err(error) => {

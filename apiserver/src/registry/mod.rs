@@ -8,6 +8,7 @@ mod follow;
 mod key;
 mod left;
 mod pages;
+mod past;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,8 @@ pub struct Registry {
     /// What is defined beyond the rows of the program.
     defined: Mutex<Defined>,
     wishes: mpsc::Sender<Wish>,
+    /// Whoever reads the past; all others wait for it.
+    recalling: Mutex<()>,
 }
 
 /// Why an object was not written.
@@ -50,6 +53,9 @@ pub enum Error {
     /// Somebody else wrote it meanwhile: read it again and decide anew.
     #[error("it has been changed or deleted meanwhile")]
     Changed,
+    /// The namespace it would lie in is on its way out, or gone.
+    #[error("its namespace is being terminated")]
+    Ending,
     /// The store failed; what the caller may do, its advice says.
     #[error(transparent)]
     Store(Arc<storage::Error>),
@@ -91,7 +97,8 @@ impl Registry {
             waiting: None,
         };
         tokio::spawn(follower.run());
-        Ok(Arc::new(Self { store, cache, left, catalog, defined: Mutex::default(), wishes }))
+        let (defined, recalling) = (Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { store, cache, left, catalog, defined, wishes, recalling }))
     }
 
     /// Where objects are read.
@@ -102,6 +109,41 @@ impl Registry {
     /// The resources that are kept.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// Looks in the log of the store for what happened to a resource before this server began, so that watches go on from
+    /// there; false when that has been looked for.
+    pub async fn recall(&self, stored: &str) -> bool {
+        let lacks = || self.cache.without_past().iter().any(|(lacking, _)| lacking == stored);
+        if !lacks() {
+            return false;
+        }
+        let _alone = self.recalling.lock().await;
+        if !lacks() {
+            return true;
+        }
+        let read = past::take_in(self.store.as_ref(), &self.cache, self.rows()).await;
+        read.inspect_err(|error| tracing::warn!(%error, "the log cannot be read; clients list instead"))
+            .is_ok()
+    }
+
+    /// One object, though it was written so lately by another server on the same store that the cache has not heard of it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn read(
+        &self,
+        stored: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Object>, storage::Error> {
+        if let Some(found) = self.cache.get(stored, namespace, name) {
+            return Ok(Some(found));
+        }
+        let found = self.store.get(&key::of(stored, namespace, name)).await?;
+        let Some(entry) = found.entry else { return Ok(None) };
+        self.cache.reached(entry.modified).await;
+        Ok(self.cache.get(stored, namespace, name))
     }
 
     /// All resources as they are now.
@@ -135,15 +177,18 @@ impl Registry {
     /// Writes an object that must not be there yet, in a namespace that is not on its way out at that moment.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Changed`] when the namespace is going, or what is wrong with the store.
+    /// [`Error::Exists`], [`Error::Ending`], [`Error::Changed`] when others write the namespace all the time, or what is
+    /// wrong with the store.
     pub async fn create(&self, resource: &Resource, object: &Map<String, Value>) -> Result<Object, Error> {
+        let mut was_there = false;
         for _ in 0..TRIES {
             let draft = Draft::new(object, &self.fields(resource));
             let key = key::of(resource.stored(), draft.namespace(), draft.name());
             let namespace = self.cache.get(NAMESPACES, "", draft.namespace());
-            if namespace.as_ref().is_some_and(Object::is_doomed) {
-                return Err(Error::Changed);
+            if namespace.as_ref().map_or(was_there, Object::is_doomed) {
+                return Err(Error::Ending);
             }
+            was_there = namespace.is_some();
             let left = self.left.leave(&key, draft);
             let mut transaction = Transaction::put(&key, Expected::Absent, left.bytes());
             if let Some(namespace) = &namespace {

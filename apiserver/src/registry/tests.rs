@@ -204,7 +204,7 @@ async fn nothing_is_put_into_a_namespace_that_has_begun_to_go() {
     assert!(matches!(second.create(&row(), &pod("web", "Pending")).await, Err(Error::Exists)));
     let going = namespace(json!({"name": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}));
     let going = first.replace(&namespaces(), &labelled, &going).await.unwrap();
-    assert!(matches!(second.create(&row(), &pod("late", "Pending")).await, Err(Error::Changed)));
+    assert!(matches!(second.create(&row(), &pod("late", "Pending")).await, Err(Error::Ending)));
     first.delete(&namespaces(), &going).await.unwrap();
     assert!(second.cache().get("pods", "default", "late").is_none());
 }

@@ -188,6 +188,13 @@ impl FieldSelector {
         self.0.iter().find(named).map(|requirement| requirement.value.as_str())
     }
 
+    /// True when they ask for what an object cannot change: its name and its namespace.
+    pub fn are_of_the_name(&self) -> bool {
+        self.0
+            .iter()
+            .all(|requirement| matches!(requirement.path.as_str(), "metadata.name" | "metadata.namespace"))
+    }
+
     /// Refuses fields that the resource does not offer; `fields` are those beyond name and namespace.
     ///
     /// # Errors

@@ -31,12 +31,12 @@ pub(super) fn decide<E>(
     for write in &transaction.writes {
         let before = current(write.key())?;
         let previous = before.as_ref().map(|entry| entry.modified);
-        let change = match write {
-            Write::Put { value, .. } => {
+        let change = match (write, before) {
+            (Write::Put { value, .. }, before) => {
                 Change::Put { value: value.clone(), created: before.map_or(revision, |entry| entry.created) }
             }
-            Write::Delete { .. } if before.is_none() => continue,
-            Write::Delete { .. } => Change::Delete,
+            (Write::Delete { .. }, Some(before)) => Change::Delete { last: before.value },
+            (Write::Delete { .. }, None) => continue,
         };
         events.push(Event { key: write.key().clone(), change, previous });
     }

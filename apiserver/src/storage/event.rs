@@ -37,7 +37,10 @@ pub enum Change {
         created: Revision,
     },
     /// It is gone.
-    Delete,
+    Delete {
+        /// The value that it had; empty in a log that was written before deletions said so.
+        last: Bytes,
+    },
 }
 
 /// What a batch and an event cost beside their keys and values.
@@ -60,14 +63,13 @@ impl Event {
                 created: *created,
                 modified: revision,
             }),
-            Change::Delete => None,
+            Change::Delete { .. } => None,
         }
     }
 
     fn weight(&self) -> usize {
         let value = match &self.change {
-            Change::Put { value, .. } => value.len(),
-            Change::Delete => 0,
+            Change::Put { value, .. } | Change::Delete { last: value } => value.len(),
         };
         OVERHEAD_BYTES + self.key.len() + value
     }

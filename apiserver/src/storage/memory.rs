@@ -122,7 +122,7 @@ impl State {
                 Change::Put { .. } => {
                     self.entries.extend(event.entry(batch.revision).map(|entry| (event.key.clone(), entry)));
                 }
-                Change::Delete => {
+                Change::Delete { .. } => {
                     self.entries.remove(&event.key);
                 }
             }

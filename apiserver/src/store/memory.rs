@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::watcher::{Change, ChangeKind, Watcher};
+use super::watcher::{Before, Change, ChangeKind, Watcher};
 use super::{Draft, Object, Scope, TooOld};
 
 /// Changes of one resource that a watch may resume over; older ones answer 410 and cost the client one list.
-pub(super) const HISTORY_CHANGES: usize = 1024;
+pub(crate) const HISTORY_CHANGES: usize = 1024;
+/// Changes handed over at once, so that a burst neither holds the lock for long nor wakes the watcher for each.
+const HAND_CHANGES: usize = 128;
+/// Bytes of objects handed over at once, beside the one that passes them: what a watch holds that nobody reads.
+const HAND_BYTES: usize = 256 * 1024;
 /// Bytes of superseded objects that history holds on to per resource unless a store says otherwise.
 const HISTORY_BYTES: usize = 1024 * 1024;
 
@@ -44,6 +48,8 @@ pub(super) struct Table {
     history_limit: usize,
     /// A watch may resume from here or later.
     oldest: u64,
+    /// The revision it began at, for as long as nobody has looked for what was before and all since is remembered.
+    begun: Option<u64>,
     /// The revision of the newest change; receivers wake when it moves.
     newest: watch::Sender<u64>,
 }
@@ -129,7 +135,7 @@ impl Memory {
         let mut shared = self.lock();
         shared.resources.remove(resource);
         let table = shared.table(resource);
-        table.oldest = revision;
+        (table.oldest, table.begun) = (revision, Some(revision));
         table.objects = objects.into_iter().map(|object| (place(&object), object)).collect();
     }
 
@@ -153,6 +159,23 @@ impl Memory {
         let mut shared = self.lock();
         shared.revision = shared.revision.max(revision);
         shared.reached.send_replace(shared.revision);
+    }
+
+    /// The resources whose past, before the revision they begin at here, has not been taken in.
+    pub fn without_past(&self) -> Vec<(String, u64)> {
+        let shared = self.lock();
+        let begun = shared.resources.iter().map(|(name, table)| (name, table.begun));
+        begun.filter_map(|(name, begun)| Some((name.clone(), begun?))).collect()
+    }
+
+    /// Takes in what happened to a resource after the revision `oldest` and up to the one at which it begins here.
+    pub fn take_in_past(&self, resource: &str, begun: u64, past: Vec<Change>, oldest: u64) {
+        let mut shared = self.lock();
+        // It may have been adopted anew meanwhile, or moved on so far that there would be a gap.
+        let table = shared.resources.get_mut(resource).filter(|table| table.begun == Some(begun));
+        if let Some(table) = table {
+            table.take_in_past(begun, past, oldest);
+        }
     }
 
     /// Waits until everything up to that revision has been noted with [`Self::follow_up_to`].
@@ -219,7 +242,7 @@ impl Shared {
         let table = self.table(resource);
         let before = table.objects.insert(place(&object), object.clone());
         let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
-        table.record(Change { revision, kind: ChangeKind::Put, object, before });
+        table.record(Change { revision, kind: ChangeKind::Put, object, before: before.into() });
         self.revision = revision;
         put
     }
@@ -232,7 +255,7 @@ impl Shared {
             revision,
             kind: ChangeKind::Deleted,
             object: object.clone(),
-            before: Some(before),
+            before: Before::Object(before),
         });
         self.revision = revision;
         Some(object)
@@ -255,6 +278,7 @@ impl Shared {
                 history_bytes: 0,
                 history_limit: self.history_bytes,
                 oldest: self.first,
+                begun: Some(self.first),
                 newest: watch::Sender::new(self.first),
             };
             self.resources.insert(resource.to_owned(), table);
@@ -264,14 +288,21 @@ impl Shared {
 }
 
 impl Table {
-    /// Changes after that revision, oldest first: `limit` of them, and the rest of what the last one's revision changed.
-    /// Whoever goes on after the last one misses nothing.
-    pub(super) fn after(&self, revision: u64, limit: usize) -> Result<Vec<Arc<Change>>, TooOld> {
+    /// Changes after that revision, oldest first: as many as are handed over at once, and the rest of what the last one's
+    /// revision changed. Whoever goes on after the last one misses nothing.
+    pub(super) fn after(&self, revision: u64) -> Result<Vec<Arc<Change>>, TooOld> {
         if revision < self.oldest {
             return Err(TooOld { asked: revision, oldest: self.oldest });
         }
         let from = self.history.partition_point(|change| change.revision <= revision);
-        let mut changes: Vec<_> = self.history.range(from..).take(limit).cloned().collect();
+        let mut bytes = 0;
+        let fits = |change: &&Arc<Change>| {
+            let room = bytes < HAND_BYTES;
+            bytes += change.object.json().len();
+            room
+        };
+        let mut changes: Vec<_> =
+            self.history.range(from..).take(HAND_CHANGES).take_while(fits).cloned().collect();
         if let Some(last) = changes.last().map(|last| last.revision) {
             let rest = self.history.range(from + changes.len()..);
             changes.extend(rest.take_while(|change| change.revision == last).cloned());
@@ -292,8 +323,10 @@ impl Table {
         let mut past: BTreeMap<&Place, &Object> = self.objects.iter().collect();
         let mut undone: BTreeMap<Place, Option<&Object>> = BTreeMap::new();
         for change in self.history.iter().rev().take_while(|change| change.revision > revision) {
-            let object = &change.object;
-            undone.insert(place(object), change.before.as_ref());
+            if matches!(change.before, Before::Forgotten) {
+                return Err(TooOld { asked: revision, oldest: change.revision });
+            }
+            undone.insert(place(&change.object), change.before.object());
         }
         for (place, before) in &undone {
             match before {
@@ -309,11 +342,28 @@ impl Table {
         let revision = change.revision;
         self.history_bytes += change.weight();
         self.history.push_back(Arc::new(change));
+        self.forget_what_is_too_much();
+        self.newest.send_replace(revision);
+    }
+
+    fn take_in_past(&mut self, begun: u64, past: Vec<Change>, oldest: u64) {
+        // What was on its way while it was adopted is part of the past.
+        while let Some(known) = self.history.pop_front_if(|change| change.revision <= begun) {
+            self.history_bytes -= known.weight();
+        }
+        for change in past.into_iter().rev() {
+            self.history_bytes += change.weight();
+            self.history.push_front(Arc::new(change));
+        }
+        (self.oldest, self.begun) = (oldest, None);
+        self.forget_what_is_too_much();
+    }
+
+    fn forget_what_is_too_much(&mut self) {
         while self.history.len() > HISTORY_CHANGES || self.history_bytes > self.history_limit {
             let Some(oldest) = self.history.pop_front() else { break };
             self.history_bytes -= oldest.weight();
-            self.oldest = oldest.revision;
+            (self.oldest, self.begun) = (oldest.revision, None);
         }
-        self.newest.send_replace(revision);
     }
 }

@@ -9,9 +9,10 @@ mod watcher;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use memory::HISTORY_CHANGES;
 pub use memory::{Listing, Memory, Put};
 pub use object::{Draft, Object};
-pub use watcher::{Change, ChangeKind, Watcher};
+pub use watcher::{Before, Change, ChangeKind, Watcher};
 
 /// Which objects of a resource are meant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -8,9 +8,6 @@ use tokio::sync::watch;
 
 use super::{Memory, Object, Scope, TooOld};
 
-/// Changes handed over at once, so that a burst neither holds the lock for long nor wakes the watcher for each.
-const BATCH: usize = 128;
-
 /// One write or deletion.
 #[derive(Debug)]
 pub struct Change {
@@ -20,14 +17,41 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The object as written, or the last of it with the revision of its deletion.
     pub object: Object,
-    /// The object that stood before, if one did.
-    pub before: Option<Object>,
+    /// What stood in its place.
+    pub before: Before,
+}
+
+/// What stood in the place of an object before it changed.
+#[derive(Clone, Debug)]
+pub enum Before {
+    /// Nothing.
+    Nothing,
+    /// This object.
+    Object(Object),
+    /// An object that nobody remembers: it was written before everything that is.
+    Forgotten,
+}
+
+impl Before {
+    /// The object, where one stood that is remembered.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Nothing | Self::Forgotten => None,
+        }
+    }
+}
+
+impl From<Option<Object>> for Before {
+    fn from(object: Option<Object>) -> Self {
+        object.map_or(Self::Nothing, Self::Object)
+    }
 }
 
 impl Change {
     /// Bytes that only history keeps alive.
     pub(super) fn weight(&self) -> usize {
-        self.before.as_ref().map_or(0, |object| object.json().len())
+        self.before.object().map_or(0, |object| object.json().len())
     }
 }
 
@@ -110,7 +134,7 @@ impl Watcher {
             if self.newest.has_changed().is_err() {
                 return Err(self.forgotten());
             }
-            let after = self.store.lock().watched(&self.resource).map(|table| table.after(self.seen, BATCH));
+            let after = self.store.lock().watched(&self.resource).map(|table| table.after(self.seen));
             let mut changes = after.ok_or_else(|| self.forgotten())??;
             let Some(last) = changes.last() else { return Ok(changes) };
             self.seen = last.revision;

@@ -1,5 +1,7 @@
 //! Any router over TLS: one handshake and one identity a connection, HTTP/1.1 and HTTP/2, certificates that may be swapped.
 
+mod brisk;
+mod busy;
 mod config;
 mod serve;
 

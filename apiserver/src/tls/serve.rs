@@ -1,11 +1,14 @@
 //! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
 
+use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use http::StatusCode;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -16,7 +19,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
+use super::brisk::Brisk;
+use super::busy::Busy;
 use crate::Identity;
+use crate::held::Held;
 use crate::serve::{HEADER_TIMEOUT, accept, told_to_stop};
 use crate::unread;
 
@@ -71,18 +77,30 @@ async fn connection(
     // What was agreed on in the handshake decides; nobody is waited for to see how he begins.
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let builder = builder(is_http2);
+    let (busy, upgraded) = (Arc::new(Busy::default()), Arc::new(AtomicBool::new(false)));
+    let stream = TokioIo::new(Brisk::new(stream, upgraded.clone()));
+    let used = busy.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (router, identity) = (router.clone(), identity.clone());
+        let (asked, upgraded) = (used.asked(), upgraded.clone());
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(identity);
-            if is_http2 { router.oneshot(request).await } else { unread::answered(router, request).await }
+            let response = if is_http2 {
+                router.oneshot(request).await
+            } else {
+                unread::answered(router, request).await
+            };
+            let response = response.map_err(|never: Infallible| never)?;
+            upgraded.fetch_or(response.status() == StatusCode::SWITCHING_PROTOCOLS, Ordering::Relaxed);
+            Ok::<_, Infallible>(response.map(|body| Held::new(body, asked)))
         }
     });
-    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
     tokio::select! {
         ended = &mut connection => return ended.map_err(|error| error.to_string()),
         () = told_to_stop(&mut shutdown) => {}
+        () = busy.idle() => {}
     }
     connection.as_mut().graceful_shutdown();
     connection.await.map_err(|error| error.to_string())

@@ -1,9 +1,15 @@
 //! What a client sends, in JSON, YAML or protobuf, as one object of the kind that is written.
 
+use std::error::Error as _;
+use std::time::Duration;
+
 use api::decode::repeated::{self, Repeated, Repetition};
 use api::protobuf;
+use axum::body::{Body, Bytes, to_bytes};
 use http::{HeaderMap, StatusCode, header};
+use http_body_util::LengthLimitError;
 use serde_json::{Map, Value};
+use tokio::time::timeout;
 
 use super::options::Validation;
 use crate::resource::Resource;
@@ -34,6 +40,26 @@ pub(crate) fn media_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let media_type = value.split(';').next().unwrap_or_default().trim();
     if media_type.is_empty() { "application/json" } else { media_type }
+}
+
+/// How long a client may take to send a body: the longest one over 1 Mbit/s.
+const TIME: Duration = Duration::from_secs(30);
+
+/// All of a body.
+///
+/// # Errors
+/// 413 for too long a body, 408 for one that takes too long, 400 for one that breaks off.
+pub(crate) async fn whole(body: Body) -> Result<Bytes, Status> {
+    let read = timeout(TIME, to_bytes(body, MAX_BYTES)).await.map_err(|_| {
+        let message = format!("the body did not come within {} s: send it faster", TIME.as_secs());
+        Status::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
+    })?;
+    read.map_err(|error| match error.source() {
+        Some(source) if source.is::<LengthLimitError>() => {
+            Status::too_large(format!("Request entity too large: limit is {MAX_BYTES}"))
+        }
+        _ => Status::bad_request(format!("the body broke off: {error}")),
+    })
 }
 
 /// Reads any document; of a field that stands twice the last one counts.

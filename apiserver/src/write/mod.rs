@@ -22,7 +22,7 @@ mod tests;
 use std::sync::Arc;
 
 use api::strategy::{Cause, Json};
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use jiff::Timestamp;
@@ -35,7 +35,7 @@ use self::commit::{By, Written};
 use self::options::Options;
 pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, resources};
 pub(crate) use self::scale::scale;
-use crate::admission::Admission;
+use crate::admission::{self, Admission};
 use crate::identity::Identity;
 use crate::registry::{self, Registry};
 use crate::request::Objects;
@@ -85,10 +85,7 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let media_type = body::media_type(&parts.headers);
     let options = Options::parse(&parts.uri, &parts.method, media_type)?;
-    let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
-        let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
-        Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
-    })?;
+    let bytes = body::whole(body).await?;
     let rows = desk.registry.rows();
     let aim = Aim::of(&rows, resource, objects)?;
     let name = objects.name.as_deref();
@@ -232,7 +229,10 @@ impl Write<'_> {
         match error {
             registry::Error::Exists => Status::already_exists(self.resource, name),
             registry::Error::Changed => Status::changed(self.resource, name),
-            registry::Error::Store(error) => Status::internal(error),
+            registry::Error::Ending => {
+                admission::ending(self.resource, name, self.objects.namespace.as_deref().unwrap_or_default())
+            }
+            registry::Error::Store(error) => error.as_ref().into(),
         }
     }
 }

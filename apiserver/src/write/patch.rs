@@ -75,9 +75,7 @@ impl Write<'_> {
     pub(super) fn refused(&self, name: &str, error: &PatchError) -> Status {
         match error {
             PatchError::Malformed(what) => Status::bad_request(what),
-            PatchError::TooLarge(what) => {
-                Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", what)
-            }
+            PatchError::TooLarge(what) => Status::too_large(what),
             PatchError::Unprocessable(what) => {
                 let cause =
                     Cause { field: "patch".to_owned(), reason: Reason::Invalid, message: what.clone() };

@@ -5,11 +5,13 @@ mod admitted;
 mod autoscalers;
 mod bodies;
 mod parts;
+mod store;
 
 use std::sync::Arc;
 
 use api::strategy::Part;
 use axum::Router;
+use axum::body::to_bytes;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 

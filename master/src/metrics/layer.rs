@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use apiserver::Held;
 use axum::body::Body;
 use axum::extract::State;
 use axum::middleware::Next;
@@ -28,7 +29,7 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
         let response = next.run(request).await;
         answered(response.status());
         if response.status() != StatusCode::OK || what.verb != "WATCH" || !has_lines(&response) {
-            return response.map(|body| kept(body, going_on));
+            return response.map(|body| Body::new(Held::new(body, going_on)));
         }
         let events = metrics.watch_events.get_or_create_owned(&what.resource());
         return response.map(|body| {
@@ -38,7 +39,7 @@ pub async fn observe(State(metrics): State<Arc<Metrics>>, request: Request<Body>
                 }
                 frame
             });
-            kept(Body::new(counted), going_on)
+            Body::new(Held::new(Body::new(counted), going_on))
         });
     }
     let request_kind = if what.is_mutating() { "mutating" } else { "readOnly" };
@@ -57,12 +58,4 @@ fn has_lines(response: &Response) -> bool {
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/json"))
-}
-
-/// A body that keeps something for as long as it is sent.
-fn kept(body: Body, going_on: Counted) -> Body {
-    Body::new(body.map_frame(move |frame| {
-        let _ = &going_on;
-        frame
-    }))
 }

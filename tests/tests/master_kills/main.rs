@@ -127,7 +127,7 @@ async fn survive(mut bed: Bed) {
         renewed.extend(heart.acknowledged);
         lost += heart.lost;
     }
-    let mut resumed = 0;
+    let (mut resumed, mut lists) = (0, 0);
     for ((api, watchers), written) in watchers.into_iter().zip([&acknowledged, &renewed]) {
         let last = api.list_in_time().await;
         api.create_in_time(watcher::END).await;
@@ -136,10 +136,11 @@ async fn survive(mut bed: Bed) {
             assert_eq!(watcher.broken, [""; 0]);
             watcher.check(written, &last);
             resumed += watcher.resumed;
+            lists += watcher.lists();
         }
     }
     println!(
-        "{killed} kills, {} writes acknowledged, {} renewals and {lost} of them lost, {resumed} watches went on",
+        "{killed} kills, {} writes acknowledged, {} renewals and {lost} of them lost, {resumed} watches went on, {lists} listed anew",
         acknowledged.len(),
         renewed.len(),
     );

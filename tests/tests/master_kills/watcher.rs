@@ -84,6 +84,11 @@ impl Watcher {
         assert_eq!(objects, last.objects, "what the watch has led to");
     }
 
+    /// How often it had to list because what it had not seen was forgotten.
+    pub fn lists(&self) -> usize {
+        self.gaps.len()
+    }
+
     async fn begin(&self) -> reqwest::Response {
         let url = format!("{}?{ONLY}&watch=true&resourceVersion={}", self.api.url(""), self.seen);
         let look = async || {

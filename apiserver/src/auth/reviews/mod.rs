@@ -4,7 +4,7 @@ mod access;
 mod subject;
 mod tokens;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, Request, StatusCode, header};
 use jiff::Timestamp;
@@ -130,10 +130,7 @@ impl Review {
     async fn read(self, request: Request<Body>) -> Result<Map<String, Value>, Status> {
         let (parts, body) = request.into_parts();
         let media_type = body::media_type(&parts.headers);
-        let bytes = to_bytes(body, body::MAX_BYTES).await.map_err(|_| {
-            let message = format!("Request entity too large: limit is {}", body::MAX_BYTES);
-            Status::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
-        })?;
+        let bytes = body::whole(body).await?;
         let (group, _, _, kind) = self.names();
         let group = if group.is_empty() { AUTHENTICATION } else { group };
         let api_version = format!("{group}/v1");

@@ -46,7 +46,7 @@ pub(super) fn batch_row(events: &[Event], kind: Kind) -> Vec<u8> {
         let (tag, created, value) = match (&event.change, kind) {
             (Change::Put { value, created }, Kind::Lasting) => (PUT, *created, value.as_ref()),
             (Change::Put { value, created }, Kind::Late) => (LATE, *created, value.as_ref()),
-            (Change::Delete, _) => (DELETE, 0, [].as_slice()),
+            (Change::Delete { last }, _) => (DELETE, 0, last.as_ref()),
         };
         row.push(tag);
         row.extend_from_slice(&event.previous.unwrap_or(0).to_le_bytes());
@@ -76,7 +76,7 @@ pub(super) fn batch(revision: Revision, row: &[u8]) -> Option<Batch> {
         let value = take_bytes(&mut rest)?;
         let change = match *tag {
             PUT | LATE => Change::Put { value: Bytes::copy_from_slice(value), created },
-            DELETE => Change::Delete,
+            DELETE => Change::Delete { last: Bytes::copy_from_slice(value) },
             _ => return None,
         };
         events.push(Event { key, change, previous });

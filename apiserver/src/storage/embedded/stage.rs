@@ -133,7 +133,7 @@ fn put(entries: &mut Table<'_, &'static str, &'static [u8]>, batch: &Batch) -> R
             Change::Put { value, created } => {
                 entries.insert(&*event.key, entry_row(*created, batch.revision, value).as_slice())?;
             }
-            Change::Delete => {
+            Change::Delete { .. } => {
                 entries.remove(&*event.key)?;
             }
         }

@@ -129,15 +129,15 @@ pub(super) fn event(told: EtcdEvent) -> Option<Result<(Revision, Option<Event>),
     let Ok(key) = std::str::from_utf8(&now.key) else { return Some(Ok((revision, None))) };
     let key: Arc<str> = key.into();
     let is_deletion = told.kind == EVENT_DELETE;
-    let previous = match told.previous {
-        Some(before) => Some(positive(before.mod_revision)),
+    let created = positive(now.create_revision);
+    let (change, previous) = match told.previous {
+        Some(before) => {
+            let put = Change::Put { value: now.value, created };
+            let change = if is_deletion { Change::Delete { last: before.value } } else { put };
+            (change, Some(positive(before.mod_revision)))
+        }
         None if is_deletion || now.version > 1 => return Some(Err(Forgotten { revision })),
-        None => None,
-    };
-    let change = if is_deletion {
-        Change::Delete
-    } else {
-        Change::Put { value: now.value, created: positive(now.create_revision) }
+        None => (Change::Put { value: now.value, created }, None),
     };
     Some(Ok((revision, Some(Event { key, change, previous }))))
 }

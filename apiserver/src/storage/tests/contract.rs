@@ -233,7 +233,7 @@ async fn a_watch_tells_what_happened(store: &dyn Store) {
     let entry = batch.events[0].entry(batch.revision).unwrap();
     assert_eq!((entry.created, entry.modified, &*entry.value), (created, changed, b"two".as_slice()));
     let batch = next(&mut watch).await.unwrap();
-    assert_eq!(told(&batch), format!("{deleted}: /a gone({changed})"));
+    assert_eq!(told(&batch), format!("{deleted}: /a=two gone({changed})"));
     assert_eq!(batch.events[0].entry(batch.revision), None);
 }
 
@@ -394,12 +394,12 @@ pub(in crate::storage) async fn next(watch: &mut Batches) -> Result<Arc<Batch>, 
     timeout(DEADLINE, watch.next()).await.unwrap().unwrap()
 }
 
-/// A batch in a line: `7: /a=one(new) /b gone(5)`, in brackets the revision before.
+/// A batch in a line: `7: /a=one(new) /b=two gone(5)`, in brackets the revision before.
 pub(super) fn told(batch: &Batch) -> String {
     let events = batch.events.iter().map(|event| {
         let what = match &event.change {
             Change::Put { value, .. } => format!("={}", String::from_utf8_lossy(value)),
-            Change::Delete => " gone".to_owned(),
+            Change::Delete { last } => format!("={} gone", String::from_utf8_lossy(last)),
         };
         let previous = event.previous.map_or("new".to_owned(), |revision| revision.to_string());
         format!("{}{what}({previous})", event.key)

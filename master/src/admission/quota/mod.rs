@@ -65,7 +65,7 @@ enum Refused {
     /// There is too little left, in the stock words.
     Exceeded(String),
     /// The quota could not be written.
-    Failed(String),
+    Failed(Status),
 }
 
 impl ResourceQuotas {
@@ -105,7 +105,9 @@ impl ResourceQuotas {
         // Whoever is first decides for others, who still want to know when its client has gone.
         let desk = self.desk.clone();
         tokio::spawn(async move { desk.serve(at).await });
-        answered.await.unwrap_or_else(|_| Err(Refused::Failed("the reservation was given up".to_owned())))
+        answered
+            .await
+            .unwrap_or_else(|_| Err(Refused::Failed(Status::internal("the reservation was given up"))))
     }
 
     /// Waits until everything has been counted that the attempt adds to.
@@ -180,7 +182,7 @@ impl Desk {
     async fn write(&self, namespace: &str, name: &str, asks: &[Ask], verdicts: &mut [Result<(), Refused>]) {
         let rows = self.registry.rows();
         let Some(row) = rows.find("", "v1", QUOTAS) else { return };
-        let mut failure = "somebody else writes it all the time".to_owned();
+        let mut failure = Status::internal("somebody else writes it all the time");
         for _ in 0..TRIES {
             let Some(object) = self.registry.cache().get(QUOTAS, namespace, name) else { return };
             let mut json = object.decode();
@@ -200,12 +202,12 @@ impl Desk {
                 }
                 Err(registry::Error::Changed) => {}
                 Err(error) => {
-                    failure = error.to_string();
+                    failure = error.into();
                     break;
                 }
             }
         }
-        let failed = format!("cannot reserve in quota {name}: {failure}");
+        let failed = Status { message: format!("cannot reserve in quota {name}: {failure}"), ..failure };
         for verdict in verdicts.iter_mut().filter(|verdict| verdict.is_ok()) {
             *verdict = Err(Refused::Failed(failed.clone()));
         }
@@ -251,7 +253,7 @@ impl Admission for ResourceQuotas {
         };
         reserved.map_err(|refused| match refused {
             Refused::Exceeded(why) => forbidden(attempt, &why),
-            Refused::Failed(why) => Status::internal(why),
+            Refused::Failed(status) => status,
         })
     }
 }

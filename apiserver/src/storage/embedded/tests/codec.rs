@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use proptest::sample::Index;
 
 use super::super::codec::{self, Kind};
 use crate::storage::{Change, Event};
@@ -9,8 +10,9 @@ use crate::storage::{Change, Event};
 fn event() -> impl Strategy<Value = Event> {
     let value = prop::collection::vec(any::<u8>(), 0..50);
     let change = prop_oneof![
-        (value, any::<u64>()).prop_map(|(value, created)| Change::Put { value: Bytes::from(value), created }),
-        Just(Change::Delete),
+        (value.clone(), any::<u64>())
+            .prop_map(|(value, created)| Change::Put { value: Bytes::from(value), created }),
+        value.prop_map(|last| Change::Delete { last: Bytes::from(last) }),
     ];
     ("\\PC{0,20}", change, prop::option::of(1_u64..)).prop_map(|(key, change, previous)| Event {
         key: key.into(),
@@ -38,6 +40,20 @@ proptest! {
     fn no_bytes_break_it(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         let _ = codec::batch(1, &bytes);
         prop_assert_eq!(codec::entry("/a", &bytes).is_some(), bytes.len() >= 16);
+    }
+
+    #[test]
+    fn a_damaged_batch_reads_as_no_more_than_it_holds(
+        events in prop::collection::vec(event(), 1..4),
+        at in any::<Index>(),
+        byte in any::<u8>(),
+    ) {
+        let mut row = codec::batch_row(&events);
+        let at = at.index(row.len());
+        row[at] = byte;
+        if let Some(batch) = codec::batch(1, &row) {
+            prop_assert_eq!(codec::batch_row(&batch.events).len(), row.len());
+        }
     }
 
     #[test]

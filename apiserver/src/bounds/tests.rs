@@ -1,0 +1,158 @@
+//! So many at once and so long each, whoever asks.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use axum::body::to_bytes;
+use axum::routing::any;
+use futures_util::{FutureExt as _, StreamExt as _};
+use http::{Method, header};
+use serde_json::Value;
+use tokio::sync::watch;
+use tower::ServiceExt as _;
+
+use super::*;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const WATCH: &str = "/api/v1/namespaces/default/pods?watch=true";
+const LIMITS: Limits = Limits { reading: 2, writing: 1, lasting: 2, time: Duration::from_secs(60) };
+
+/// Handlers answer once they are let; what asks for `/large` is answered with many bytes, watches with a first line.
+struct Server {
+    router: Router,
+    open: watch::Sender<bool>,
+}
+
+impl Server {
+    fn new() -> Self {
+        let (open, opened) = watch::channel(false);
+        let handler = move |request: Request<Body>| {
+            let mut opened = opened.clone();
+            async move {
+                if request.uri().query().is_some_and(|query| query.contains("watch")) {
+                    let first = futures_util::stream::once(async { Ok::<_, axum::Error>("{}\n") });
+                    return Body::from_stream(first.chain(futures_util::stream::pending()));
+                }
+                if request.uri().path() == "/large" {
+                    return Body::from(vec![b'x'; 1_000_000]);
+                }
+                let _ = opened.wait_for(|is_open| *is_open).await;
+                Body::from("{}")
+            }
+        };
+        let router = bounded(Router::new().fallback(any(handler)), LIMITS);
+        Self { router, open }
+    }
+
+    /// A request under way; `None` when it is not answered at once.
+    fn ask(&self, method: Method, uri: &str, groups: &[&str]) -> impl Future<Output = Response> + Unpin {
+        let who = Identity::authenticated("jane", groups.iter().map(|group| (*group).to_owned()));
+        let request = Request::builder().method(method).uri(uri).extension(who).body(Body::empty()).unwrap();
+        Box::pin(self.router.clone().oneshot(request).map(Result::unwrap))
+    }
+}
+
+async fn status(response: Response) -> (u16, Option<String>, Value) {
+    let retry = response.headers().get(header::RETRY_AFTER).map(|value| value.to_str().unwrap().to_owned());
+    let code = response.status().as_u16();
+    let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (code, retry, serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// So much time passes, on a clock that stands still otherwise.
+async fn passes(time: Duration) {
+    assert!(timeout(time, std::future::pending::<()>()).await.is_err());
+}
+
+#[tokio::test]
+async fn beyond_the_bound_clients_are_told_to_come_again() {
+    let server = Server::new();
+    let mut under_way = Vec::new();
+    for (method, most) in [(Method::GET, 2), (Method::POST, 1)] {
+        for _ in 0..most {
+            let mut asked = server.ask(method.clone(), PODS, &[]);
+            assert!((&mut asked).now_or_never().is_none());
+            under_way.push(asked);
+        }
+        let (code, retry, told) = status(server.ask(method, PODS, &[]).await).await;
+        assert_eq!((code, retry.as_deref()), (429, Some("1")));
+        assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()));
+        assert_eq!(told["details"]["retryAfterSeconds"], 1);
+    }
+    // Nobody who looks after the server is among them.
+    for (uri, groups) in [(PODS, ["system:masters"].as_slice()), ("/livez", &[]), ("/readyz/etcd", &[])] {
+        assert!(server.ask(Method::GET, uri, groups).now_or_never().is_none(), "{uri} is on its way");
+    }
+    server.open.send_replace(true);
+    for asked in under_way {
+        assert_eq!(asked.await.status(), 200);
+    }
+    assert_eq!(server.ask(Method::POST, PODS, &[]).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_are_counted_by_themselves_and_never_cut() {
+    let server = Server::new();
+    let mut first = server.ask(Method::GET, WATCH, &[]).await.into_body().into_data_stream();
+    let second = server.ask(Method::GET, WATCH, &[]).await;
+    assert_eq!(status(server.ask(Method::GET, WATCH, &[]).await).await.0, 429);
+    passes(100 * LIMITS.time).await;
+    assert!(first.next().await.unwrap().is_ok());
+    drop(second);
+    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_takes_too_long_is_given_up() {
+    let server = Server::new();
+    for (query, seconds) in [("", 60), ("?timeout=5s", 5), ("?timeout=1h", 60), ("?timeout=0s", 60)] {
+        let begun = tokio::time::Instant::now();
+        let answer = server.ask(Method::GET, &format!("{PODS}{query}"), &[]).await;
+        let (code, _, told) = status(answer).await;
+        assert_eq!((code, begun.elapsed().as_secs(), &told["reason"]), (504, seconds, &"Timeout".into()));
+    }
+    let wrong = server.ask(Method::GET, &format!("{PODS}?timeout=soon"), &[]).await;
+    assert_eq!(status(wrong).await.0, 400);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_answer_keeps_its_place_until_it_is_taken_and_no_longer_than_somebody_takes_it() {
+    let server = Server::new();
+    let held: Vec<_> =
+        [server.ask(Method::GET, "/large", &[]).await, server.ask(Method::GET, "/large", &[]).await].into();
+    assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 429);
+    let length = held[0].headers()[header::CONTENT_LENGTH].clone();
+    assert_eq!(length, "1000000");
+    for (at, answer) in held.into_iter().enumerate() {
+        if at == 0 {
+            assert_eq!(to_bytes(answer.into_body(), usize::MAX).await.unwrap().len(), 1_000_000);
+        } else {
+            passes(2 * LIMITS.time).await;
+            assert_eq!(server.ask(Method::GET, "/large", &[]).await.status(), 200);
+            let short = to_bytes(answer.into_body(), usize::MAX).await;
+            assert!(short.is_ok_and(|bytes| bytes.len() < 1_000_000), "it breaks off before its length");
+        }
+    }
+}
+
+#[test]
+fn requests_are_told_apart_by_method_and_path() {
+    for (method, uri, kind) in [
+        ("GET", PODS, Kind::Reading),
+        ("HEAD", "/api/v1/nodes/a", Kind::Reading),
+        ("GET", "/apis", Kind::Reading),
+        ("GET", "/apis/%ff/x/y", Kind::Reading),
+        ("POST", PODS, Kind::Writing),
+        ("PATCH", "/api/v1/nodes/a/status", Kind::Writing),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Kind::Writing),
+        ("GET", WATCH, Kind::Lasting),
+        ("GET", "/api/v1/pods?watch=0", Kind::Reading),
+        ("GET", "/api/v1/namespaces/a/pods/b/log?follow=true", Kind::Lasting),
+        ("POST", "/api/v1/namespaces/a/pods/b/exec?command=ls", Kind::Lasting),
+        ("GET", "/version?watch=true", Kind::Reading),
+        ("GET", "/livez", Kind::Health),
+        ("GET", "/readyz/ping?verbose", Kind::Health),
+        ("GET", "/livezzz", Kind::Reading),
+    ] {
+        let method = method.parse().unwrap();
+        assert_eq!(Kind::of(&method, &uri.parse().unwrap()), kind, "{method} {uri}");
+    }
+}

@@ -1,0 +1,181 @@
+//! What clients are told when the store fails, and when others are on it too.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use serde_json::Map;
+
+use super::*;
+use crate::storage::{Batches, Error, Expected, Found, Memory, Outcome, Page, Revision, Store, Transaction};
+
+/// A store in memory on which somebody else is, or that fails.
+#[derive(Default)]
+struct Contrary {
+    inner: Memory,
+    /// What happens in place of the next commit, or before it.
+    next: Mutex<Option<Next>>,
+}
+
+enum Next {
+    Fails(Error),
+    Comes(Transaction),
+}
+
+impl Contrary {
+    fn next(&self, next: Next) {
+        *self.next.lock().unwrap() = Some(next);
+    }
+}
+
+#[async_trait]
+impl Store for Contrary {
+    async fn get(&self, key: &str) -> Result<Found, Error> {
+        self.inner.get(key).await
+    }
+
+    async fn range(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Page, Error> {
+        self.inner.range(prefix, after, limit).await
+    }
+
+    async fn commit(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        let next = self.next.lock().unwrap().take();
+        match next {
+            Some(Next::Fails(error)) => return Err(error),
+            Some(Next::Comes(other)) => drop(self.inner.commit(other).await?),
+            None => {}
+        }
+        self.inner.commit(transaction).await
+    }
+
+    async fn watch(&self, from: Revision) -> Result<Batches, Error> {
+        self.inner.watch(from).await
+    }
+
+    async fn compact(&self, revision: Revision) -> Result<(), Error> {
+        self.inner.compact(revision).await
+    }
+
+    async fn revision(&self) -> Result<Revision, Error> {
+        self.inner.revision().await
+    }
+
+    async fn backup(&self, path: &Path) -> Result<(), Error> {
+        self.inner.backup(path).await
+    }
+}
+
+async fn bed() -> (Arc<Contrary>, Server) {
+    let store = Arc::new(Contrary::default());
+    let namespaces = Resource::new("", "v1", "Namespace", "namespaces", "namespace").cluster();
+    let rows = resources().into_iter().chain([namespaces]);
+    let registry = Registry::open(store.clone(), Catalog::new(rows)).await.unwrap();
+    let version = Version { major: "1", minor: "36", git_version: "v1.36.0" };
+    let admission: Vec<Arc<dyn Admission>> = vec![Namespaces::new(registry.clone())];
+    let server = Server(Api::writable(registry, admission, version).router());
+    let (code, made) =
+        server.json("POST", "/api/v1/namespaces", json!({"metadata": {"name": "default"}})).await;
+    assert_eq!(code, 201, "{made}");
+    (store, server)
+}
+
+#[tokio::test]
+async fn a_store_that_fails_says_what_to_do_and_goes_on() {
+    let (store, server) = bed().await;
+    assert_eq!(server.json("POST", MAPS, map("there")).await.0, 201);
+    let file = std::path::PathBuf::from("/data/store");
+    let io = || Arc::new(std::io::Error::from(std::io::ErrorKind::StorageFull));
+    for (error, code, reason, text) in [
+        (
+            Error::Full { file: file.clone(), source: io() },
+            507,
+            "InsufficientStorage",
+            "make room and try again",
+        ),
+        (
+            Error::Failed { file: file.clone(), reason: "EIO".to_owned(), source: None },
+            503,
+            "ServiceUnavailable",
+            "nothing was written",
+        ),
+        (Error::Unreachable { store: "etcd".to_owned() }, 503, "ServiceUnavailable", "try again"),
+        (
+            Error::Unknown { file: file.clone(), reason: "EIO".to_owned() },
+            504,
+            "Timeout",
+            "read before you write again",
+        ),
+        (Error::Invalid("make it smaller".to_owned()), 413, "RequestEntityTooLarge", "make it smaller"),
+        (Error::Closed, 503, "ServiceUnavailable", "shutting down"),
+        (Error::Damaged { file, reason: "x".to_owned() }, 500, "InternalError", "restore a backup"),
+    ] {
+        for (method, path, body) in [
+            ("POST", MAPS.to_owned(), map("new")),
+            ("PUT", format!("{MAPS}/there"), {
+                let mut changed = map("there");
+                changed["data"]["a"] = "2".into();
+                changed
+            }),
+            ("DELETE", format!("{MAPS}/there"), Value::Null),
+        ] {
+            store.next(Next::Fails(error.clone()));
+            let body = if body.is_null() { json!({}) } else { body };
+            refused(server.json(method, &path, body).await, code, reason, text);
+            let (code, read) = server.get(&format!("{MAPS}/there")).await;
+            assert_eq!((code, &read["data"]["a"]), (200, &json!("1")), "what is there is read");
+        }
+    }
+    assert_eq!(server.json("POST", MAPS, map("new")).await.0, 201);
+}
+
+fn namespace(name: &str, ends: bool) -> Transaction {
+    let mut metadata = json!({"name": name});
+    if ends {
+        metadata["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+    }
+    let object: Map<String, Value> =
+        [("apiVersion", json!("v1")), ("kind", json!("Namespace")), ("metadata", metadata)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into_iter()
+            .collect();
+    let key = format!("/registry/namespaces//{name}");
+    Transaction::put(&key, Expected::Any, Value::Object(object).to_string().into())
+}
+
+#[tokio::test]
+async fn nothing_is_made_in_a_namespace_that_ends_in_the_last_instant() {
+    let (store, server) = bed().await;
+    store.next(Next::Comes(namespace("default", true)));
+    let ending = "because it is being terminated";
+    refused(server.json("POST", MAPS, map("late")).await, 403, "Forbidden", ending);
+    refused(server.json("POST", MAPS, map("later")).await, 403, "Forbidden", ending);
+    // One that goes altogether is no place either.
+    let (store, server) = bed().await;
+    store.next(Next::Comes(Transaction::delete("/registry/namespaces//default", Expected::Any)));
+    refused(server.json("POST", MAPS, map("late")).await, 403, "Forbidden", ending);
+    refused(
+        server.json("POST", MAPS, map("later")).await,
+        404,
+        "NotFound",
+        "namespaces \"default\" not found",
+    );
+    // A change of its labels is no reason.
+    let (store, server) = bed().await;
+    store.next(Next::Comes(namespace("default", false)));
+    assert_eq!(server.json("POST", MAPS, map("in-time")).await.0, 201);
+}
+
+#[tokio::test]
+async fn a_namespace_that_another_server_has_just_made_is_there() {
+    let (store, server) = bed().await;
+    for number in 0..20 {
+        let name = format!("n{number}");
+        // The cache has not heard of it: nobody has waited since.
+        store.inner.commit(namespace(&name, false)).await.unwrap();
+        let path = format!("/api/v1/namespaces/{name}/configmaps");
+        let (code, made) = server.json("POST", &path, map("a")).await;
+        assert_eq!(code, 201, "{made}");
+    }
+    let none = server.json("POST", "/api/v1/namespaces/none/configmaps", map("a")).await;
+    refused(none, 404, "NotFound", "namespaces \"none\" not found");
+}

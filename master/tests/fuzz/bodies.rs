@@ -1,0 +1,44 @@
+//! Bodies and patches of every kind, damaged.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use crate::damage::{Edit, damaged, edits};
+use crate::fuzz;
+use crate::protobuf;
+use crate::seeds::{self, Seed};
+use crate::server::{Server, admin};
+
+/// A request to start from, what happens to it, and now and then another's media type or query.
+fn requests() -> impl Strategy<Value = (Seed, Vec<Edit>, Option<Index>, &'static str)> {
+    let seeds: Vec<Seed> = [seeds::OBJECTS, seeds::CHANGES].concat();
+    let query =
+        select(&["", "", "", "?fieldValidation=Strict", "?dryRun=All", "?fieldManager=f&force=true"][..]);
+    (select(seeds), edits(), prop::option::weighted(0.05, any::<Index>()), query)
+}
+
+#[test]
+fn damaged_bodies_are_told_what_is_wrong_with_them() {
+    let server = Server::new();
+    fuzz(2000, &requests(), |(seed, edits, other, query)| {
+        let media_type = other.map_or(seed.media_type, |other| other.get(&seeds::CHANGES).media_type);
+        let uri = format!("{}{}", seed.path, if seed.path.contains('?') { "" } else { query });
+        let request = admin(seed.method, &uri).header("content-type", media_type);
+        server.ask(request, &damaged(seed.body.as_bytes(), &edits)).map(drop)
+    });
+}
+
+#[test]
+fn damaged_protobuf_is_told_what_is_wrong_with_it() {
+    let server = Server::new();
+    let seeds = protobuf::seeds();
+    for (path, body) in &seeds {
+        let request = admin("POST", path).header("content-type", protobuf::MEDIA_TYPE);
+        let answer = server.ask(request, body).unwrap();
+        assert_eq!(answer.code, 201, "{path} {answer:?}");
+    }
+    fuzz(2000, &(select(seeds), edits()), |((path, body), edits)| {
+        let request = admin("POST", path).header("content-type", protobuf::MEDIA_TYPE);
+        server.ask(request, &damaged(&body, &edits)).map(drop)
+    });
+}
