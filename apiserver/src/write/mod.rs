@@ -230,7 +230,7 @@ impl Write<'_> {
             registry::Error::Exists => Status::already_exists(self.resource, name),
             registry::Error::Changed => Status::changed(self.resource, name),
             registry::Error::Ending => {
-                admission::ending(self.resource, name, self.objects.namespace.as_deref().unwrap_or_default())
+                admission::ending(self.resource, name, self.namespace.unwrap_or_default())
             }
             registry::Error::Store(error) => error.as_ref().into(),
         }

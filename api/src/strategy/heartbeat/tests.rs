@@ -50,7 +50,7 @@ fn is_heartbeat(before: &Value, changes: &[(&str, Value)]) -> bool {
 fn a_lease_of_a_node_that_is_renewed() {
     let later = json!("2026-01-01T00:00:10.000000Z");
     let renewed = ("/spec/renewTime", later.clone());
-    assert!(is_heartbeat(&lease(), &[renewed.clone()]));
+    assert!(is_heartbeat(&lease(), std::slice::from_ref(&renewed)));
     assert!(is_heartbeat(
         &lease(),
         &[
@@ -83,7 +83,7 @@ fn a_lease_of_a_node_that_is_renewed() {
 fn a_node_that_says_the_same_again() {
     let later = json!("2026-01-01T00:05:00Z");
     let beat = ("/status/conditions/1/lastHeartbeatTime", later.clone());
-    assert!(is_heartbeat(&node(), &[beat.clone()]));
+    assert!(is_heartbeat(&node(), std::slice::from_ref(&beat)));
     assert!(is_heartbeat(
         &node(),
         &[beat.clone(), ("/status/conditions/0/lastHeartbeatTime", later.clone())]
