@@ -38,7 +38,7 @@ impl View for ByProcessor {
             for metric in taken_list(spec, "metrics") {
                 match metrics::processor_share(&metric, WANTED) {
                     Some(percent) => share = share.or(Some(percent)),
-                    None => others.push(WANTED.old(&metric)),
+                    None => others.push(WANTED.in_v1(&metric)),
                 }
             }
             if let Some(percent) = share {
@@ -57,7 +57,7 @@ impl View for ByProcessor {
                 status.insert("currentCPUUtilizationPercentage".to_owned(), percent);
             }
             if !found.is_empty() {
-                note(FOUND, found.iter().map(|metric| CURRENT.old(metric)).collect());
+                note(FOUND, found.iter().map(|metric| CURRENT.in_v1(metric)).collect());
             }
             if let Some(conditions) = status.remove("conditions") {
                 note(CONDITIONS, conditions);
@@ -82,7 +82,7 @@ impl View for ByProcessor {
             _ => Vec::new(),
         };
         if let Some(spec) = part(&mut scaler, "spec") {
-            let mut wanted: Vec<Value> = list(others).iter().map(|metric| WANTED.new(metric)).collect();
+            let mut wanted: Vec<Value> = list(others).iter().map(|metric| WANTED.in_v2(metric)).collect();
             if let Some(percent) = spec.remove("targetCPUUtilizationPercentage") {
                 wanted.push(metrics::of_processors(percent, WANTED));
             }
@@ -92,7 +92,7 @@ impl View for ByProcessor {
             }
         }
         // What was found stands beside the status there, which may not be among what is sent.
-        let found: Vec<Value> = list(found).iter().map(|metric| CURRENT.new(metric)).collect();
+        let found: Vec<Value> = list(found).iter().map(|metric| CURRENT.in_v2(metric)).collect();
         if !found.is_empty() || conditions.is_some() {
             scaler.entry("status").or_insert_with(|| json!({}));
         }

@@ -187,7 +187,7 @@ fn ephemeral_containers_come_and_stay() {
     assert_eq!(with.at("/spec/nodeName"), Value::Null, "the rest is not looked at");
     assert_eq!(with.at("/spec/ephemeralContainers/0/imagePullPolicy"), "Always");
     type Change = fn(&mut Value);
-    let cases: [(Change, &str, &str); 6] = [
+    let cases: [(Change, &str, &str); 8] = [
         (
             |pod| pod["spec"]["ephemeralContainers"] = json!([]),
             "spec.ephemeralContainers",

@@ -117,7 +117,7 @@ pub(super) const CURRENT: Metrics = Metrics {
 
 impl Metrics {
     /// A metric of v2 in the names of v1.
-    pub fn old(self, metric: &Value) -> Value {
+    pub fn in_v1(self, metric: &Value) -> Value {
         self.told(metric, |source, names| {
             let mut old = Map::new();
             for (new_name, old_name) in names {
@@ -130,7 +130,7 @@ impl Metrics {
     }
 
     /// A metric of v1 in the names of v2.
-    pub fn new(self, metric: &Value) -> Value {
+    pub fn in_v2(self, metric: &Value) -> Value {
         let mut metric = self.told(metric, |source, names| {
             let mut new = json!({});
             for (new_name, old_name) in names {
