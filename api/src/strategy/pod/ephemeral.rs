@@ -50,11 +50,11 @@ fn check_each(pod: &Place<'_, '_>, causes: &mut Causes) {
     let spec = &pod.at("spec");
     for container in spec.at("ephemeralContainers").items() {
         for field in NOT_FOR_EPHEMERAL {
+            let given = container.at(field);
             // Clients write `resources: {}` where they mean none.
-            let says_nothing =
-                field == "resources" && container.at(field).fields().is_some_and(|fields| fields.is_empty());
-            if !container.at(field).is_absent() && !says_nothing {
-                causes.forbidden(&container.at(field), "cannot be set for an Ephemeral Container");
+            let is_none = field == "resources" && given.fields().is_some_and(Json::is_empty);
+            if !given.is_absent() && !is_none {
+                causes.forbidden(&given, "cannot be set for an Ephemeral Container");
             }
         }
         let target = container.at("targetContainerName");
