@@ -116,7 +116,7 @@ fn expressions_that_cannot_be_run_are_told_by_their_field() {
         ),
         (
             json!({"validations": [{"expression": "true", "messageExpression": "string(authorizer.path('/').check('get').allowed())"}]}),
-            "undeclared reference to 'authorizer'",
+            "undeclared reference to 'allowed'",
         ),
         (
             json!({"matchConditions": [{"name": "a", "expression": "variables.x"}]}),
