@@ -10,6 +10,7 @@ use apiserver::{Catalog, Identity, kinds};
 use axum::Router;
 use axum::body::{Body, HttpBody as _, to_bytes};
 use http::Request;
+use master::admission::Added;
 use master::server::{Checks, router};
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
@@ -94,8 +95,8 @@ async fn open() -> Router {
     let store = Arc::new(Memory::new(Limits::default()));
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let key = rcgen::KeyPair::generate().unwrap().serialize_der();
-    let served =
-        master::api::open(store, Catalog::new(kinds::all()), &key, issuer, Vec::new()).await.unwrap();
+    let added = Added { scheduling_gates: Vec::new(), service_ranges: Vec::new() };
+    let served = master::api::open(store, Catalog::new(kinds::all()), &key, issuer, added).await.unwrap();
     let router = router(served.api, &Arc::new(Checks::new()), &served.auth);
     for seed in seeds::OBJECTS {
         let request = admin(seed.method, seed.path).header("content-type", seed.media_type);
