@@ -135,7 +135,7 @@ pub(super) fn object(
     match validation {
         Validation::Strict if !said.is_empty() => {
             let why = format!("strict decoding error: {}", said.join(", "));
-            Err(unreadable(resource, &why))
+            Err(unreadable(api_version, &resource.kind, &why))
         }
         Validation::Strict | Validation::Warn | Validation::Ignore => Ok(Sent { object, warnings: said }),
     }
@@ -149,16 +149,24 @@ pub(super) fn check_types(sent: &mut Sent, resource: &Resource) -> Result<(), St
     if resource.schema.is_some() {
         return Ok(());
     }
-    let mistyped = api::schema::fit(&mut sent.object, resource.api_version(), &resource.kind);
+    fit(&mut sent.object, resource.api_version(), &resource.kind)
+}
+
+/// Brings an object of a built-in kind into the form the API has it in.
+///
+/// # Errors
+/// 400 that names every value that its field cannot hold.
+pub(crate) fn fit(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Result<(), Status> {
+    let mistyped = api::schema::fit(object, api_version, kind);
     if mistyped.is_empty() {
         return Ok(());
     }
     let said: Vec<String> = mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();
-    Err(unreadable(resource, &said.join(", ")))
+    Err(unreadable(api_version, kind, &said.join(", ")))
 }
 
 /// That a body is not what it should be, as the stock server begins to say it.
-fn unreadable(resource: &Resource, why: &str) -> Status {
-    let (kind, version) = (&resource.kind, &resource.version);
+fn unreadable(api_version: &str, kind: &str, why: &str) -> Status {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }
