@@ -78,14 +78,7 @@ async fn whatever_is_sent_the_answer_is_one_that_was_announced() {
         }
         Some(seconds) => {
             let seed = Chance::seed().to_string();
-            command.args([
-                "--phases",
-                "coverage,fuzzing,stateful",
-                "--max-examples",
-                "1000",
-                "--workers",
-                "2",
-            ]);
+            command.args(["--phases", "coverage,fuzzing", "--max-examples", "1000"]);
             command.args(["--seed", &seed, "--max-time", &seconds.to_string()]);
             // It ends an example after the time is up.
             Duration::from_secs(seconds) + DEADLINE * 4

@@ -23,7 +23,7 @@ fn zero(of: &Struct) -> Value {
 }
 
 /// Nothing, as each kind of value has it; `None` where only a value says anything.
-fn zero_of(kind: &Kind) -> Option<Value> {
+pub(super) fn zero_of(kind: &Kind) -> Option<Value> {
     match kind {
         Kind::String | Kind::Bytes => Some("".into()),
         Kind::Bool => Some(false.into()),

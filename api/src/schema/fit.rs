@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::all::{Struct, all};
 use super::field::Field;
+use super::first_status::zero_of;
 use super::scalar;
 use super::types::Kind;
 use crate::fault::{Fault, Faults};
@@ -57,6 +58,10 @@ fn walk(kind: &'static Kind, value: &mut Value, path: &Path<'_>, faults: &mut Fa
         }
         (Kind::List(of), Value::Array(elements)) => {
             for (at, element) in elements.iter_mut().enumerate() {
+                // There is no place for nothing in a list.
+                if let (Value::Null, Some(zero)) = (&*element, zero_of(of)) {
+                    *element = zero;
+                }
                 walk(of, element, &path.index(at), faults);
             }
         }

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use api::decode::repeated::{self, Repeated, Repetition};
+use api::fault::Fault;
 use api::protobuf;
 use axum::body::{Body, Bytes, to_bytes};
 use http::{HeaderMap, StatusCode, header};
@@ -170,7 +171,7 @@ pub(super) fn object(
     match validation {
         Validation::Strict if !said.is_empty() => {
             let why = format!("strict decoding error: {}", said.join(", "));
-            Err(unreadable(resource, &why))
+            Err(unreadable(api_version, &resource.kind, &why))
         }
         Validation::Strict | Validation::Warn | Validation::Ignore => {
             Ok(Sent { object, fits: false, warnings: said })
@@ -186,17 +187,29 @@ pub(super) fn check_types(sent: &mut Sent, resource: &Resource) -> Result<(), St
     if resource.schema.is_some() {
         return Ok(());
     }
-    let mistyped = resource.fit(&mut sent.object);
+    told(&resource.fit(&mut sent.object), resource.api_version(), &resource.kind)?;
+    sent.fits = true;
+    Ok(())
+}
+
+/// Brings an object of a built-in kind into the form the API has it in.
+///
+/// # Errors
+/// 400 that names every value that its field cannot hold.
+pub(crate) fn fit(object: &mut Map<String, Value>, api_version: &str, kind: &str) -> Result<(), Status> {
+    told(&api::schema::fit(object, api_version, kind), api_version, kind)
+}
+
+fn told(mistyped: &[Fault], api_version: &str, kind: &str) -> Result<(), Status> {
     if mistyped.is_empty() {
-        sent.fits = true;
         return Ok(());
     }
     let said: Vec<String> = mistyped.iter().map(|fault| format!("{}: {}", fault.path, fault.what)).collect();
-    Err(unreadable(resource, &said.join(", ")))
+    Err(unreadable(api_version, kind, &said.join(", ")))
 }
 
 /// That a body is not what it should be, as the stock server begins to say it.
-fn unreadable(resource: &Resource, why: &str) -> Status {
-    let (kind, version) = (&resource.kind, &resource.version);
+fn unreadable(api_version: &str, kind: &str, why: &str) -> Status {
+    let version = api_version.rsplit('/').next().unwrap_or_default();
     Status::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
 }

@@ -44,3 +44,11 @@ fn what_is_of_another_type_stays_and_is_told() {
     let fields: Vec<&str> = faults.iter().filter_map(|fault| fault.split(':').next()).collect();
     assert_eq!(fields, ["spec.replicas", "spec.paused", "spec.template"]);
 }
+
+#[test]
+fn nothing_in_a_list_is_what_it_would_be_by_itself() {
+    let pod = json!({"metadata": {"finalizers": [null, "a"]}, "spec": {"containers": [null]}});
+    let (pod, faults) = fitted(pod, "v1", "Pod");
+    assert_eq!(faults, [] as [&str; 0]);
+    assert_eq!(pod, json!({"metadata": {"finalizers": ["", "a"]}, "spec": {"containers": [{"name": ""}]}}));
+}

@@ -148,6 +148,8 @@ impl Review {
                 }
             }
         }
+        api::schema::prune(&mut asked, &api_version, kind);
+        body::fit(&mut asked, &api_version, kind)?;
         asked.entry("metadata").or_insert_with(|| json!({}));
         Ok(asked)
     }
