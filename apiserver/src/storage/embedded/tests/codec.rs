@@ -48,11 +48,11 @@ proptest! {
         at in any::<Index>(),
         byte in any::<u8>(),
     ) {
-        let mut row = codec::batch_row(&events);
+        let mut row = codec::batch_row(&events, Kind::Lasting);
         let at = at.index(row.len());
         row[at] = byte;
         if let Some(batch) = codec::batch(1, &row) {
-            prop_assert_eq!(codec::batch_row(&batch.events).len(), row.len());
+            prop_assert_eq!(codec::batch_row(&batch.events, Kind::Lasting).len(), row.len());
         }
     }
 
