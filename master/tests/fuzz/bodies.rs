@@ -21,7 +21,7 @@ fn requests() -> impl Strategy<Value = (Seed, Vec<Edit>, Option<Index>, &'static
 fn damaged_bodies_are_told_what_is_wrong_with_them() {
     let server = Server::new();
     fuzz(2000, &requests(), |(seed, edits, other, query)| {
-        let media_type = other.map_or(seed.media_type, |other| other.get(&seeds::CHANGES).media_type);
+        let media_type = other.map_or(seed.media_type, |other| other.get(seeds::CHANGES).media_type);
         let uri = format!("{}{}", seed.path, if seed.path.contains('?') { "" } else { query });
         let request = admin(seed.method, &uri).header("content-type", media_type);
         server.ask(request, &damaged(seed.body.as_bytes(), &edits)).map(drop)

@@ -53,7 +53,7 @@ impl Server {
         let request = request.body(Body::from(body.to_vec()));
         let request = request.map_err(|error| TestCaseError::reject(error.to_string()))?;
         self.asked.set(self.asked.get() + 1);
-        if self.asked.get() % REQUESTS == 0 {
+        if self.asked.get().is_multiple_of(REQUESTS) {
             *self.router.borrow_mut() = self.runtime.block_on(open());
         }
         let shown = format!("{} {}", request.method(), request.uri());
