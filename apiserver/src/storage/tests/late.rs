@@ -56,7 +56,7 @@ pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn S
         (true, "/b", Some("3")),
         (false, "/b", None),
     ];
-    let mut revisions = BTreeMap::new();
+    let (mut revisions, mut last) = (BTreeMap::new(), BTreeMap::new());
     for (expected, (is_late, key, value)) in (start + 1..).zip(steps) {
         let transaction = match value {
             Some(value) => Transaction::put(key, Expected::Any, value.to_owned().into()),
@@ -69,7 +69,8 @@ pub(super) async fn what_is_late_and_what_is_not_come_in_one_order(store: &dyn S
             Some(_) => revisions.insert(key, expected),
             None => revisions.remove(key),
         };
-        let value = value.map_or(" gone".to_owned(), |value| format!("={value}"));
+        let stood = last.insert(key, value).flatten().unwrap_or_default();
+        let value = value.map_or_else(|| format!("={stood} gone"), |value| format!("={value}"));
         let before = before.map_or("new".to_owned(), |revision| revision.to_string());
         assert_eq!(told(&next(&mut watch).await.unwrap()), format!("{expected}: {key}{value}({before})"));
         let found = store.get(key).await.unwrap().entry;
