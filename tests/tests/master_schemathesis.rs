@@ -52,7 +52,7 @@ async fn whatever_is_sent_the_answer_is_one_that_was_announced() {
     let long: Option<u64> = env::var("CORACLE_SCHEMATHESIS").ok().map(|text| text.parse().unwrap());
     let master = Master::running().await;
     let admin = master.admin().unwrap();
-    let objects = beside.join("master_openapi/objects.yaml").display().to_string();
+    let objects = beside.join("master_tables/objects.yaml").display().to_string();
     let created = master
         .kubectl(&master.data_dir().join("admin.kubeconfig"), &["create", "--validate=false", "-f", &objects])
         .await;

@@ -87,7 +87,7 @@ fn cases() -> Vec<Case> {
             bad,
             "duplicate field",
         ),
-        to("POST", &format!("{MAPS}?dryRun=Some"), "{}", 400, bad, "dryRun"),
+        to("POST", &format!("{MAPS}?dryRun=Some"), "{}", 422, "Invalid", "dryRun"),
         to(
             "PUT",
             &format!("{MAPS}/there"),
@@ -119,7 +119,7 @@ fn cases() -> Vec<Case> {
         patch(JSON_PATCH, "{}", 400, bad, ""),
         patch(JSON_PATCH, "[{\"op\": \"remove\", \"path\": \"/data/none\"}]", 422, "Invalid", ""),
         patch(JSON_PATCH, "[{\"op\": \"frob\", \"path\": \"/data\"}]", 400, bad, ""),
-        patch("application/apply-patch+yaml", "{}", 400, bad, "fieldManager"),
+        patch("application/apply-patch+yaml", "{}", 422, "Invalid", "fieldManager"),
         to(
             "DELETE",
             &format!("{MAPS}/there"),

@@ -8,7 +8,7 @@ import unittest
 import yaml
 from kubernetes import client, dynamic
 
-OBJECTS = os.path.join(os.path.dirname(__file__), "..", "master_openapi", "objects.yaml")
+OBJECTS = os.path.join(os.path.dirname(__file__), "..", "master_tables", "objects.yaml")
 # A path of its own for each kind; and a class that refuses events of the older sort, which the stock server has as well.
 EXCEPT = {"CustomObjectsApi", "EventsV1Api"}
 # What a class lists that lies in namespaces is listed over all of them.

@@ -1,7 +1,7 @@
 """Leads Schemathesis to where there is something to find: objects that are there, patches that say something.
 
 What it generates would hardly ever name an object, or a kind; so most requests get the names of what stands in
-`master_openapi/objects.yaml`, and the rest stay as they are. The choices hang on what was generated alone.
+`master_tables/objects.yaml`, and the rest stay as they are. The choices hang on what was generated alone.
 """
 
 import json
