@@ -62,6 +62,10 @@ impl View for ByProcessor {
             if let Some(conditions) = status.remove("conditions") {
                 note(CONDITIONS, conditions);
             }
+            // In v2 one of them may be left out; clients with classes insist on both.
+            for count in ["currentReplicas", "desiredReplicas"] {
+                status.entry(count).or_insert_with(|| 0.into());
+            }
         }
         if !notes.is_empty()
             && let Some(metadata) = part(&mut scaler, "metadata")

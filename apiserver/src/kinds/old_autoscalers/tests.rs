@@ -38,7 +38,10 @@ fn the_use_of_processors_is_a_field_and_the_rest_stands_in_annotations() {
     let shown = ByProcessor.shown(stored.clone());
     assert_eq!(shown["apiVersion"], SHOWN);
     assert_eq!(shown["spec"], json!({"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}));
-    assert_eq!(shown["status"], json!({"currentReplicas": 2, "currentCPUUtilizationPercentage": 40}));
+    assert_eq!(
+        shown["status"],
+        json!({"currentReplicas": 2, "desiredReplicas": 0, "currentCPUUtilizationPercentage": 40})
+    );
     let notes = &shown["metadata"]["annotations"];
     for (name, said) in [
         ("own", "note"),
