@@ -32,7 +32,7 @@ fn the_use_of_processors_is_a_field_and_the_rest_stands_in_annotations() {
     let stored = scaler(
         STORED,
         json!({"maxReplicas": 5, "metrics": [memory, cpu(70)], "behavior": behavior}),
-        json!({"currentReplicas": 2, "currentMetrics": [found], "conditions": [{"type": "AbleToScale", "status": "True"}]}),
+        json!({"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": [found], "conditions": [{"type": "AbleToScale", "status": "True"}]}),
         json!({"own": "note"}),
     );
     let shown = ByProcessor.shown(stored.clone());
@@ -40,7 +40,7 @@ fn the_use_of_processors_is_a_field_and_the_rest_stands_in_annotations() {
     assert_eq!(shown["spec"], json!({"maxReplicas": 5, "targetCPUUtilizationPercentage": 70}));
     assert_eq!(
         shown["status"],
-        json!({"currentReplicas": 2, "desiredReplicas": 0, "currentCPUUtilizationPercentage": 40})
+        json!({"currentReplicas": 2, "desiredReplicas": 3, "currentCPUUtilizationPercentage": 40})
     );
     let notes = &shown["metadata"]["annotations"];
     for (name, said) in [
