@@ -4,6 +4,7 @@ pub mod apply;
 pub mod crd;
 pub mod decode;
 pub mod defaults;
+pub mod equal;
 pub mod expand;
 pub mod expressions;
 pub mod fault;

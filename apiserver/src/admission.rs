@@ -62,6 +62,9 @@ pub struct Attempt<'a> {
     pub object: Subject,
     /// The object that is there.
     pub old: Option<&'a Json>,
+    /// Who owns what of the object and of the one that is there (`metadata.managedFields` as JSON), which stands beside them;
+    /// empty when it stands in them, or nobody owns anything.
+    pub records: (&'a [u8], &'a [u8]),
     /// Who attempts it.
     pub user: &'a Identity,
     /// Nothing is written in the end.

@@ -1,6 +1,7 @@
 //! Who sends a request: a user and groups, from a verified certificate, a token, or nothing.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use ring::digest::{SHA256, digest};
 use x509_parser::prelude::{FromDer as _, X509Certificate, X509Name};
@@ -15,6 +16,8 @@ pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything, whatever roles say.
 pub const MASTERS: &str = "system:masters";
+/// Under which name a request for a certificate tells among the extras from where it came.
+pub const PEER: &str = "coracle.io/peer-address";
 /// Under which name the extras tell by what somebody was known.
 pub const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
@@ -29,6 +32,10 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// What else the credentials say, such as the pod that a token is of.
     pub extra: BTreeMap<String, Vec<String>>,
+    /// SHA-256 of the public key (SubjectPublicKeyInfo) of the certificate, in hex; whoever was known by something else has none.
+    pub key: Option<String>,
+    /// From where the request came, where it came over a network; no credentials say so.
+    pub peer: Option<IpAddr>,
 }
 
 impl Identity {
@@ -60,8 +67,8 @@ impl Identity {
     pub fn of_certificate(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let mut identity = Self::of_name(certificate.subject())?;
-        let hash: String = digest(&SHA256, der).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        identity.extra.insert(CREDENTIAL.to_owned(), vec![format!("X509SHA256={hash}")]);
+        identity.extra.insert(CREDENTIAL.to_owned(), vec![format!("X509SHA256={}", hash_of(der))]);
+        identity.key = Some(hash_of(certificate.public_key().raw));
         Some(identity)
     }
 
@@ -87,6 +94,11 @@ impl Identity {
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }
+}
+
+/// SHA-256 in hex.
+fn hash_of(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -269,6 +269,15 @@ impl Resource {
         }
     }
 
+    /// The same without the record of its owners.
+    pub(crate) fn bare(&self, object: &Object) -> Map<String, Value> {
+        let stored = object.decode_bare();
+        match &self.view {
+            None => stored,
+            Some(view) => view.shown(stored),
+        }
+    }
+
     /// The part of that name.
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|part| part.name == name)

@@ -219,7 +219,9 @@ impl From<&storage::Error> for Status {
         use storage::Error;
         let of = |code, reason| Self::new(code, reason, error.to_string());
         match error {
-            Error::Full { .. } => of(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage"),
+            Error::Full { .. } | Error::Quota { .. } => {
+                of(StatusCode::INSUFFICIENT_STORAGE, "InsufficientStorage")
+            }
             Error::Failed { .. } | Error::Unreachable { .. } | Error::Closed => {
                 of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")
             }
@@ -230,6 +232,7 @@ impl From<&storage::Error> for Status {
             | Error::Damaged { .. }
             | Error::Newer { .. }
             | Error::Locked { .. }
+            | Error::Displaced { .. }
             | Error::Exists { .. }
             | Error::Refused { .. } => Self::internal(error),
         }

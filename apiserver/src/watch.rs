@@ -23,8 +23,8 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// How often a quiet watch that allows it gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// How soon after a write the next one may follow: what happens meanwhile goes out together. What comes after a quiet
-/// moment goes out at once, and a busy watch costs a fifth of the writes at a thousand changes a second.
-const GATHER: Duration = Duration::from_millis(5);
+/// moment goes out at once, and a busy watch costs an eighth of the writes at a thousand changes a second.
+const GATHER: Duration = Duration::from_millis(8);
 
 /// A watch under way.
 struct Watch {
@@ -143,6 +143,13 @@ impl Watch {
 
     fn end(&mut self, out: &mut Vec<u8>, too_old: TooOld) {
         self.ended = true;
+        let resource = self.resource.stored();
+        tracing::debug!(
+            resource,
+            asked = too_old.asked,
+            oldest = too_old.oldest,
+            "a watch fell behind and was cut off"
+        );
         line(out, "ERROR", Status::from(too_old).object().to_string().as_bytes());
     }
 

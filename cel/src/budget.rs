@@ -32,6 +32,15 @@ impl Budget {
         left.map(drop).ok_or(Error::OutOfBudget)
     }
 
+    /// Does something with at most so many of the steps that are left, and takes off what that used.
+    pub(crate) fn lend<T>(&mut self, most: u64, run: impl FnOnce(&mut Self) -> T) -> T {
+        let mut lent = Self::of(self.left.min(most));
+        self.left -= lent.left;
+        let result = run(&mut lent);
+        self.left += lent.left;
+        result
+    }
+
     /// Takes off what reading or making a text of that many bytes costs.
     ///
     /// # Errors

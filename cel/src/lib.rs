@@ -6,6 +6,7 @@
 //! [`Foreign`] values. Written anew because the crate of that name has neither a budget nor a check of types, reads with
 //! a generated parser that may panic (which ends our programs), and brings a dozen crates along.
 
+pub mod arguments;
 mod budget;
 mod check;
 mod error;

@@ -98,4 +98,12 @@ impl Program {
     pub fn run(&self, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
         run::run(&self.root, bindings, budget)
     }
+
+    /// Runs it within what is left for all, and at most so many steps of that.
+    ///
+    /// # Errors
+    /// As of [`Self::run`].
+    pub fn run_within(&self, bindings: &Bindings, all: &mut Budget, most: u64) -> Result<Value, Error> {
+        all.lend(most, |budget| self.run(bindings, budget))
+    }
 }

@@ -71,6 +71,33 @@ impl Type {
         Self::Optional(Arc::new(of))
     }
 
+    /// True when it has so many parts at most, each counted wherever it stands: what is larger is not worth knowing.
+    pub fn has_at_most(&self, parts: usize) -> bool {
+        self.counted(parts).is_some()
+    }
+
+    /// How many of so many parts are left beside its own.
+    fn counted(&self, left: usize) -> Option<usize> {
+        let left = left.checked_sub(1)?;
+        match self {
+            Self::List(of) | Self::Optional(of) => of.counted(left),
+            Self::Map(key, value) => value.counted(key.counted(left)?),
+            Self::Object(of) => of.fields.values().try_fold(left, |left, field| field.counted(left)),
+            Self::Dyn
+            | Self::Null
+            | Self::Bool
+            | Self::Int
+            | Self::Uint
+            | Self::Double
+            | Self::String
+            | Self::Bytes
+            | Self::Duration
+            | Self::Timestamp
+            | Self::Type
+            | Self::Foreign(_) => Some(left),
+        }
+    }
+
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }

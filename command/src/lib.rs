@@ -1,6 +1,7 @@
 //! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, and what
 //! the kernel counts of a process.
 
+mod duration;
 mod logging;
 mod parse;
 mod process;
@@ -9,6 +10,7 @@ mod values;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+pub use duration::duration;
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;

@@ -7,6 +7,7 @@ pub mod cli;
 pub mod desired;
 pub mod disk;
 pub mod health;
+pub mod identity;
 pub mod images;
 pub mod metrics;
 pub mod node;

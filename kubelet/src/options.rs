@@ -17,6 +17,35 @@ pub struct Taint {
     pub effect: String,
 }
 
+/// Where a cluster is, and which one it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Join {
+    /// Who tells of it, `https://HOST:PORT`; the first that answers will do.
+    pub servers: Vec<String>,
+    /// The SHA-256 of its authority's public key, in hex; `None` for whichever is there at first.
+    pub pin: Option<String>,
+}
+
+/// How a machine becomes a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bootstrap {
+    /// By a line that leads to the cluster.
+    Join(Join),
+    /// As the stock kubelet does: by a kubeconfig with a bootstrap token or a certificate.
+    Kubeconfig(PathBuf),
+}
+
+/// The cluster of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// How to get in, for a node that is not in.
+    pub bootstrap: Option<Bootstrap>,
+    /// How a node that is in reaches it.
+    pub kubeconfig: PathBuf,
+    /// Whether the node asks for its serving certificate, too.
+    pub serving: bool,
+}
+
 /// The settings of one kubelet.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -26,6 +55,10 @@ pub struct Options {
     pub node_ip: Option<IpAddr>,
     /// State on disk.
     pub root_dir: PathBuf,
+    /// Certificates and keys of the node.
+    pub cert_dir: PathBuf,
+    /// The cluster that the node belongs to, or is to belong to; `None` for a node of its own.
+    pub cluster: Option<Cluster>,
     /// `unix:///...` or `tcp://...`.
     pub docker_endpoint: String,
     /// File or directory of manifests.
@@ -40,6 +73,10 @@ pub struct Options {
     pub http_check_frequency: Duration,
     /// The node's API over HTTPS; `None` turns it off.
     pub api_address: Option<SocketAddr>,
+    /// The certificate that API shows and its key, where somebody made them.
+    pub tls_files: Option<(PathBuf, PathBuf)>,
+    /// Who signs the certificates of clients of that API; without it nobody may ask anything.
+    pub client_ca_file: Option<PathBuf>,
     /// `/healthz` over plain HTTP; `None` turns it off.
     pub healthz_address: Option<SocketAddr>,
     /// Image of the sandbox; the built-in one when `None`.
@@ -73,6 +110,8 @@ impl Options {
             node_name: node_name.to_owned(),
             node_ip: None,
             root_dir: PathBuf::from("/var/lib/kubelet"),
+            cert_dir: PathBuf::from("/var/lib/kubelet/pki"),
+            cluster: None,
             docker_endpoint: "unix:///var/run/docker.sock".to_owned(),
             pod_manifest_path: None,
             manifest_url: None,
@@ -80,6 +119,8 @@ impl Options {
             file_check_frequency: Duration::from_secs(20),
             http_check_frequency: Duration::from_secs(20),
             api_address: Some(SocketAddr::from(([0, 0, 0, 0], 10250))),
+            tls_files: None,
+            client_ca_file: None,
             healthz_address: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
             sandbox_image: None,
             max_pods: 110,
@@ -123,8 +164,13 @@ impl Options {
             "enableServer": self.api_address.is_some(),
             "address": ip(self.api_address),
             "port": port(self.api_address),
+            "tlsCertFile": self.tls_files.as_ref().map(|(certificate, _)| certificate),
+            "tlsPrivateKeyFile": self.tls_files.as_ref().map(|(_, key)| key),
+            "authentication": {"x509": {"clientCAFile": self.client_ca_file}, "anonymous": {"enabled": false}},
             "healthzBindAddress": ip(self.healthz_address),
             "healthzPort": port(self.healthz_address),
+            "rotateCertificates": self.cluster.is_some(),
+            "serverTLSBootstrap": self.cluster.as_ref().is_some_and(|cluster| cluster.serving),
             "registerWithTaints": taints,
             "clusterDomain": self.cluster_domain,
             "clusterDNS": self.cluster_dns,

@@ -13,6 +13,7 @@ use apiserver::{Api, Catalog, write};
 use axum::Router;
 
 use crate::admission::{self, Added};
+use crate::options::NodeMode;
 use crate::server::VERSION;
 
 /// What is served from a store, and who may have it.
@@ -48,8 +49,11 @@ pub async fn open(
     crd::start(&registry).await.context("cannot read the definitions of kinds")?;
     let cache = registry.cache().clone();
     let signer = Signer::new(key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
-    let auth = Auth::new(cache.clone(), signer, issuer);
-    let nodes = crate::nodes::router(cache.clone());
+    let auth = match added.nodes.mode {
+        NodeMode::Open | NodeMode::Allowlist => Auth::new(cache.clone(), signer, issuer),
+        NodeMode::Certificate => Auth::with_node_keys(cache.clone(), signer, issuer),
+    };
+    tokio::spawn(auth.clone().keep_up());
     let namespaces = Namespaces::new(registry.clone());
     let mut passes: Vec<Arc<dyn Admission>> = vec![
         namespaces.clone(),
@@ -64,5 +68,5 @@ pub async fn open(
     let keeper = Keeper::new(api.clone(), cache);
     keeper.keep_stock().await.map_err(anyhow::Error::msg)?;
     tokio::spawn(keeper.keep_aggregated());
-    Ok(Served { api: api.merge(nodes), auth, objects: registry })
+    Ok(Served { api, auth, objects: registry })
 }

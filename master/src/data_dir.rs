@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use crate::bootstrap::{ClusterInfo, Discovery};
 use crate::kubeconfig::Kubeconfig;
-use crate::pki::{self, Pki, files};
+use crate::pki::{self, Names, Pki, files};
 
 /// The name of the lock.
 const LOCK: &str = "master.lock";
@@ -103,6 +104,14 @@ impl DataDir {
         Ok(Pki::open(&self.pki(), now)?)
     }
 
+    /// The certificates, none of which is made.
+    ///
+    /// # Errors
+    /// When they are not there or cannot be used.
+    pub fn read_pki(&self, now: Timestamp) -> Result<Pki, Error> {
+        Ok(Pki::read(&self.pki(), now)?)
+    }
+
     /// Writes down where nodes and people find this master.
     ///
     /// # Errors
@@ -116,11 +125,11 @@ impl DataDir {
         Ok(())
     }
 
-    /// Makes `admin.kubeconfig`, unless the one there still holds for this server.
+    /// Makes `admin.kubeconfig`, unless the one there still holds for this server; says whether it did.
     ///
     /// # Errors
     /// When the one there cannot be read or a new one not be written.
-    pub fn admit_admin(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<(), Error> {
+    pub fn admit_admin(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<bool, Error> {
         let path = self.admin_kubeconfig();
         let server = format!("https://{address}");
         if let Some(bytes) = files::read(&path)? {
@@ -128,14 +137,15 @@ impl DataDir {
             let own = read.ok_or_else(|| Error::Admin(path.clone()))?;
             let certificates = own.credentials.certificates.as_bytes();
             if own.server == server
-                && own.authority == pki.root_pem()
+                && own.authority == pki.trusted_pem()
                 && pki.is_good_client(certificates, now)
             {
-                return Ok(());
+                return Ok(false);
             }
         }
         let text = kubeconfig(pki, server, ADMIN_USER, &[ADMIN_GROUP.to_owned()], now)?;
-        Ok(files::write(&path, text.as_bytes(), files::SECRET)?)
+        files::write(&path, text.as_bytes(), files::SECRET)?;
+        Ok(true)
     }
 
     /// A kubeconfig with a new certificate for that user.
@@ -159,6 +169,17 @@ impl DataDir {
         Ok(format!("https://{}#sha256:{}", self.advertised()?, pki.root_hash()))
     }
 
+    /// The file of a host outside the cluster that tells the bootstrap document under these names.
+    ///
+    /// # Errors
+    /// As [`Self::kubeconfig`].
+    pub fn cluster_info(&self, names: &Names, now: Timestamp) -> Result<String, Error> {
+        let pki = Pki::read(&self.pki(), now)?;
+        let servers = vec![format!("https://{}", self.advertised()?)];
+        let info = ClusterInfo { servers, authority: pki.root_pem(), retiring: pki.retiring_pem() };
+        Ok(Discovery::text(&info, &pki.elsewhere(names, now)?))
+    }
+
     /// Where nodes and people were told that this master is.
     ///
     /// # Errors
@@ -178,7 +199,7 @@ fn kubeconfig(
     now: Timestamp,
 ) -> Result<String, Error> {
     let credentials = pki.client(user, groups, now)?;
-    Ok(Kubeconfig { server, authority: pki.root_pem(), user: user.to_owned(), credentials }.text())
+    Ok(Kubeconfig { server, authority: pki.trusted_pem(), user: user.to_owned(), credentials }.text())
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 
 pub mod admission;
 pub mod api;
+pub mod approval;
 pub mod backup;
+pub mod bootstrap;
 pub mod check;
 pub mod cli;
 pub mod controllers;
@@ -15,8 +17,10 @@ pub mod metrics;
 pub mod namespaces;
 pub mod nodes;
 pub mod options;
+pub mod owner;
 pub mod pki;
 pub mod quota;
 pub mod server;
 pub mod store;
+pub mod trust;
 pub mod wiring;

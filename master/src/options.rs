@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
 
+use crate::pki::Lives;
+
 /// Where a master keeps its state when nobody says otherwise.
 pub const DATA_DIR: &str = "/var/lib/master";
 /// The port of the API when nobody says otherwise.
@@ -32,10 +34,120 @@ pub struct Options {
     pub storage: Storage,
     /// Where the etcd is, for those who keep them there.
     pub etcd: Etcd,
+    /// Who becomes a node.
+    pub approval: Approval,
+    /// How a node registers.
+    pub nodes: NodeAdmission,
+    /// How long certificates live.
+    pub lives: Lives,
+    /// Which address of a node is taken, the first that it has.
+    pub kubelet_addresses: Vec<AddressType>,
     /// Which controllers run inside.
     pub controllers: Controllers,
     /// Gates that new pods get, the first to be taken off first.
     pub scheduling_gates: Vec<String>,
+}
+
+/// What an address of a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressType {
+    /// The name of the machine.
+    Hostname,
+    /// A name inside the cluster.
+    InternalDns,
+    /// An address inside the cluster.
+    InternalIp,
+    /// A name outside.
+    ExternalDns,
+    /// An address outside.
+    ExternalIp,
+}
+
+impl AddressType {
+    /// All of them, in the order in which the stock server prefers them.
+    pub const PREFERRED: [Self; 5] =
+        [Self::Hostname, Self::InternalDns, Self::InternalIp, Self::ExternalDns, Self::ExternalIp];
+
+    /// As a Node has it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hostname => "Hostname",
+            Self::InternalDns => "InternalDNS",
+            Self::InternalIp => "InternalIP",
+            Self::ExternalDns => "ExternalDNS",
+            Self::ExternalIp => "ExternalIP",
+        }
+    }
+}
+
+/// Who becomes a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Approval {
+    /// Who says it.
+    pub policy: ApprovalPolicy,
+    /// Whom [`ApprovalPolicy::Allowlist`] lets in.
+    pub allowlist: Vec<Allowed>,
+    /// A kubeconfig of whom [`ApprovalPolicy::Webhook`] asks.
+    pub webhook: Option<PathBuf>,
+}
+
+/// Who says what becomes of the requests of machines that want to be nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ApprovalPolicy {
+    /// Nobody becomes one.
+    AlwaysReject,
+    /// People.
+    #[default]
+    Queue,
+    /// Everybody becomes one.
+    InsecureAlwaysApprove,
+    /// A list of networks and names.
+    Allowlist,
+    /// Whoever gives out bootstrap tokens.
+    Token,
+    /// Somebody outside the cluster.
+    Webhook,
+}
+
+/// A line of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Allowed {
+    /// Machines that ask from there: an address of the network, and how many of its bits are the network's.
+    Network(IpAddr, u8),
+    /// Nodes of that name; `*` stands for any letters.
+    Name(String),
+}
+
+/// How a node registers, and which nodes are trusted to take work.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeAdmission {
+    /// By what it is decided.
+    pub mode: NodeMode,
+    /// The networks that [`NodeMode::Allowlist`] lets nodes register from.
+    pub allowlist: Vec<(IpAddr, u8)>,
+}
+
+/// By what it is decided whether a node registers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeMode {
+    /// It has a certificate of a node.
+    #[default]
+    Open,
+    /// And it comes from a network on the list.
+    Allowlist,
+    /// And the key of that certificate is one that was registered for that node.
+    Certificate,
+}
+
+/// Whether an address is one of a network of so many bits.
+pub fn is_within(address: IpAddr, network: IpAddr, bits: u8) -> bool {
+    let number = |address: IpAddr| match address {
+        IpAddr::V4(ip) => (32_u32, u128::from(u32::from(ip))),
+        IpAddr::V6(ip) => (128, u128::from(ip)),
+    };
+    let ((width, own), (other, network)) = (number(address), number(network));
+    let rest = width.saturating_sub(u32::from(bits));
+    width == other && own.checked_shr(rest).unwrap_or(0) == network.checked_shr(rest).unwrap_or(0)
 }
 
 /// A range of addresses of services.
@@ -128,6 +240,10 @@ impl Default for Options {
             cluster_domain: "cluster.local".to_owned(),
             storage: Storage::default(),
             etcd: Etcd::default(),
+            approval: Approval::default(),
+            nodes: NodeAdmission::default(),
+            lives: Lives::default(),
+            kubelet_addresses: AddressType::PREFERRED.to_vec(),
             controllers: Controllers::All,
             scheduling_gates: Vec::new(),
         }

@@ -1,17 +1,19 @@
 //! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
 
+mod keep;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use apiserver::auth::Issuer;
-use apiserver::storage::Store;
+use apiserver::auth::{Issuer, Signer};
+use apiserver::storage::{self, Store};
 use apiserver::tls::{self, Keys};
-use apiserver::{Catalog, bounds, kinds};
-use axum::middleware;
-use jiff::Timestamp;
+use apiserver::{Catalog, Status, bounds, kinds};
+use axum::{Router, middleware};
+use jiff::{SignedDuration, Timestamp};
 use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -19,18 +21,24 @@ use tokio::sync::watch;
 
 use crate::admission::Added;
 use crate::backup::Door;
-use crate::controllers::{self, Client, Facts, Remote};
+use crate::bootstrap::{self, ClusterInfo, Discovery};
+use crate::controllers::{self, Authority, Client, Facts, Remote, Webhook};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
-use crate::options::{Controllers, Options, SERVICES, ServiceRange, Storage};
-use crate::pki::{Names, Pki, Serving};
+use crate::nodes::{Nodes, Shown};
+use crate::options::{Approval, Controllers, NodeAdmission, Options, SERVICES, ServiceRange, Storage};
+use crate::owner::{self, Kept};
+use crate::pki::{self, Names, Pki};
 use crate::server::{self, Checks};
 use crate::{api, backup, metrics, store};
+use keep::{Keep, Owned};
 
-/// How often a running master looks whether its certificate is to be renewed.
-const RENEWAL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+/// How often the file of `master discovery` is read again.
+const REREAD_INTERVAL: Duration = Duration::from_secs(60);
+/// Before its certificate ends, that much time is left to make it anew.
+const REMINDER: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// A key that is looked up to see whether the store answers; nothing lies there.
 const HEALTH_KEY: &str = "/registry/health";
 
@@ -46,17 +54,28 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let data_dir = DataDir::at(&options.data_dir);
     let _lock = data_dir.take()?;
     let now = Timestamp::now();
-    let pki = data_dir.open_pki(now)?;
+    let made = pki::missing(&data_dir.pki())?;
+    let pki = data_dir.open_pki(now)?.with_lives(options.lives);
     let advertised = SocketAddr::new(advertised(&options), options.address.port());
     let names = names(&options, advertised.ip());
     let serving = pki.serving(&names, now)?;
-    let (swap, config) = watch::channel(configured(&pki, serving)?);
+    if serving.is_new {
+        tracing::info!("a new serving certificate was made");
+    }
+    let key = pki.service_account_key()?;
+    for file in &made {
+        tracing::info!(file, "made, for there was none");
+    }
+    let shown = Mutex::new(serving.chain.clone());
+    let (swap, config) = watch::channel(keep::configured(&pki, serving)?);
     data_dir.advertise(advertised)?;
     let admins_address = match options.advertise_address {
         Some(_) => advertised,
         None => SocketAddr::new(own_address(options.address.ip()), options.address.port()),
     };
-    data_dir.admit_admin(&pki, admins_address, now)?;
+    if data_dir.admit_admin(&pki, admins_address, now)? {
+        tracing::info!("a new admin.kubeconfig was made");
+    }
     let bind = || format!("cannot listen on {}; see --bind-address and --secure-port", options.address);
     let listener = TcpListener::bind(options.address).await.with_context(bind)?;
 
@@ -69,18 +88,43 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let catalog = Catalog::new(kinds::all());
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
     let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
-    let looked_at = store.clone();
+    let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
+    let service_account_key = signer.key_id().to_owned();
+    let (kept, kept_check) = match options.storage {
+        Storage::Embedded => (Kept::Alone, "store-file"),
+        Storage::Etcd => (Kept::Shared, "etcd-quota"),
+    };
+    let is_made = made.iter().any(|file| *file != pki::INTERMEDIATE_CERTIFICATE);
+    let mark = keep::mark(&pki, &service_account_key);
+    owner::claim(&*store, &mark, kept, is_made, &data_dir.pki()).await?;
+    let owned = Owned { store: store.clone(), service_account_key, kept };
+    let (looked_at, looked_into) = (store.clone(), store.clone());
     let checks =
         Checks::new()
             .ready("shutdown", move || {
                 if *stopping.borrow() { Err("the server is stopping".to_owned()) } else { Ok(()) }
             })
-            .ready_when("etcd", move || answers(looked_at.clone()));
-    let key = pki.service_account_key()?;
-    let added =
-        Added { scheduling_gates: options.scheduling_gates, service_ranges: options.service_ranges.clone() };
+            .ready_when("etcd", move || answers(looked_at.clone()))
+            .ready_when(kept_check, move || keeps(looked_into.clone()));
+    let added = Added {
+        scheduling_gates: options.scheduling_gates,
+        service_ranges: options.service_ranges.clone(),
+        nodes: options.nodes.clone(),
+    };
     let served = api::open(store.clone(), catalog, &key, issuer, added).await?;
-    let api = metrics::router(&metrics, &served.objects).fallback_service(served.api);
+    let cache = served.objects.cache().clone();
+    let (authorities, believed) = watch::channel(Arc::new(pki));
+    let to_nodes = Shown::new(believed.clone(), now)?;
+    let nodes = Nodes::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
+    let told = believed.clone();
+    let info = move || {
+        let pki = told.borrow();
+        let servers = bootstrap::servers(&cache, advertised);
+        ClusterInfo { servers, authority: pki.root_pem(), retiring: pki.retiring_pem() }
+    };
+    let api = metrics::router(&metrics, &served.objects)
+        .merge(bootstrap::router(info))
+        .fallback_service(served.api.merge(nodes.router()));
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());
@@ -94,12 +138,15 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let objects = Arc::downgrade(&served.objects);
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
-    tokio::spawn(controllers::run(client, options.controllers, Facts { root_ca: pki.root_pem() }));
+    let authority = authority(&believed.borrow().clone(), &names, options.approval, options.nodes)?;
+    tokio::spawn(keep::control(client, options.controllers, authority, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
-    let _door = open_door(&options.data_dir, store.clone(), stopped.clone());
-    tokio::spawn(renew(pki, names, swap));
+    let (reloading, asked) = backup::reloading();
+    let _door = open_door(&options.data_dir, store.clone(), reloading, stopped.clone());
+    let keeping = Keep { data_dir, names, admins_address, authorities, config: swap, shown };
+    tokio::spawn(keep::keep(keeping, owned, asked));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
@@ -126,7 +173,7 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
     let client = Client::outside(&Remote::from(&config))
         .map_err(anyhow::Error::from_boxed)
         .with_context(|| format!("cannot use {shown}"))?;
-    let facts = Facts { root_ca: config.authority };
+    let facts = Facts { root_ca: config.authority, authority: None };
     let (stop, mut stopped) = watch::channel(false);
     tokio::spawn(until_told(terminate, interrupt, stop));
     tokio::select! {
@@ -136,9 +183,82 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
     Ok(())
 }
 
-fn configured(pki: &Pki, serving: Serving) -> Result<Arc<ServerConfig>, tls::Error> {
-    let client_authorities = pki.client_authorities();
-    tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
+/// Tells the bootstrap document of a file until told to stop; a file that is made anew is taken up by itself.
+///
+/// # Errors
+/// When the file cannot be used or the address cannot be had.
+pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<()> {
+    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let (told, config) = read_discovery(&file)?;
+    let (swap, config) = watch::channel(config);
+    let (tell, telling) = watch::channel(told);
+    let router = bootstrap::router(move || telling.borrow().clone())
+        .fallback(|| async { Status::no_such_path() })
+        .method_not_allowed_fallback(|| async { Status::no_such_method() });
+    let router = bounds::bounded(router, bounds::Limits::default());
+    let listener = TcpListener::bind(listen)
+        .await
+        .with_context(|| format!("cannot listen on {listen}; see --listen"))?;
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(until_told(terminate, interrupt, stop));
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(REREAD_INTERVAL).await;
+            let path = file.clone();
+            match tokio::task::spawn_blocking(move || read_discovery(&path)).await {
+                Ok(Ok((told, config))) => {
+                    swap.send_replace(config);
+                    tell.send_replace(told);
+                }
+                Ok(Err(error)) => {
+                    let error = format!("{error:#}");
+                    tracing::error!(error, "going on with what was read before");
+                }
+                Err(error) => tracing::error!(%error, "going on with what was read before"),
+            }
+        }
+    });
+    tracing::info!(%listen, "telling of a cluster");
+    tls::serve(listener, router, config, stopped).await;
+    Ok(())
+}
+
+/// What a file tells and how it is shown; says in the log when it is time for a new one.
+fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<ServerConfig>)> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
+    let now = Timestamp::now();
+    let found = Discovery::read(&text, now).map_err(|fault| {
+        anyhow::anyhow!("{shown} {fault}; `master cluster-info --tls-san NAME,...` on a master makes one")
+    })?;
+    if found.until.duration_since(now) < REMINDER {
+        let until = found.until;
+        tracing::warn!(%until, "the certificate ends soon: make the file anew with `master cluster-info`");
+    }
+    // No client is asked who it is.
+    let keys = Keys { chain: found.serving.chain, key: found.serving.key, client_authorities: Vec::new() };
+    Ok((found.info, tls::config(keys)?))
+}
+
+/// Who signs, and by which policy.
+fn authority(
+    pki: &Arc<Pki>,
+    masters: &Names,
+    approval: Approval,
+    nodes: NodeAdmission,
+) -> anyhow::Result<Authority> {
+    let read = |path: &PathBuf| {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
+        let config = Kubeconfig::read(&text);
+        config.with_context(|| {
+            format!("{shown} is no kubeconfig with a server, its authority, a certificate and its key")
+        })
+    };
+    let webhook = approval.webhook.as_ref().map(read).transpose().context("--csr-approval-webhook")?;
+    let (pki, masters) = (pki.clone(), masters.clone());
+    Ok(Authority { pki, approval, webhook: webhook.map(Webhook::new), masters, nodes })
 }
 
 /// Whether the store, whichever it is, can be read.
@@ -146,42 +266,33 @@ async fn answers(store: Arc<dyn Store>) -> Result<(), String> {
     store.get(HEALTH_KEY).await.map(drop).map_err(|error| error.to_string())
 }
 
+/// Whether the store keeps what is written. One that does not answer is told of by [`answers`].
+async fn keeps(store: Arc<dyn Store>) -> Result<(), String> {
+    match store.look().await {
+        Err(error @ (storage::Error::Displaced { .. } | storage::Error::Quota { .. })) => {
+            Err(error.to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Opens the socket for backups; a master goes on without.
-fn open_door(data_dir: &Path, store: Arc<dyn Store>, stopped: watch::Receiver<bool>) -> Option<Door> {
+fn open_door(
+    data_dir: &Path,
+    store: Arc<dyn Store>,
+    reloading: Router,
+    stopped: watch::Receiver<bool>,
+) -> Option<Door> {
     match Door::open(data_dir) {
         Ok((door, listener)) => {
-            tokio::spawn(apiserver::serve(listener, backup::router(store, data_dir), stopped));
+            let router = backup::router(store, data_dir).merge(reloading);
+            tokio::spawn(apiserver::serve(listener, router, stopped));
             Some(door)
         }
         Err(error) => {
             let directory = data_dir.display();
             tracing::warn!(%directory, %error, "no socket can be made in the directory: `master backup` will find no master");
             None
-        }
-    }
-}
-
-/// Renews the serving certificate in time; connections that are open notice nothing.
-async fn renew(pki: Pki, names: Names, swap: watch::Sender<Arc<ServerConfig>>) {
-    let (pki, names) = (Arc::new(pki), Arc::new(names));
-    loop {
-        tokio::time::sleep(RENEWAL_INTERVAL).await;
-        let (own, names) = (pki.clone(), names.clone());
-        let looked = tokio::task::spawn_blocking(move || {
-            let serving = own.serving(&names, Timestamp::now())?;
-            let is_new = serving.is_new;
-            Ok::<_, anyhow::Error>(is_new.then(|| configured(&own, serving)).transpose()?)
-        });
-        match looked.await {
-            Ok(Ok(None)) => {}
-            Ok(Ok(Some(config))) => {
-                swap.send_replace(config);
-                tracing::info!("the serving certificate was renewed");
-            }
-            Ok(Err(error)) => {
-                tracing::error!(error = %format!("{error:#}"), "cannot renew the serving certificate")
-            }
-            Err(error) => tracing::error!(%error, "cannot renew the serving certificate"),
         }
     }
 }

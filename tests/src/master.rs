@@ -122,6 +122,15 @@ impl Master {
         Kubeconfig::read(&text).ok_or_else(|| format!("no kubeconfig: {text}"))
     }
 
+    /// A kubeconfig with a certificate for a user in these groups.
+    pub async fn user(&self, name: &str, groups: &[&str]) -> PathBuf {
+        let mut arguments = vec!["kubeconfig", "--user", name];
+        groups.iter().for_each(|group| arguments.extend(["--group", group]));
+        let path = self.data_dir().join(format!("{name}.kubeconfig"));
+        fs::write(&path, self.verb(&arguments).await.stdout).unwrap();
+        path
+    }
+
     /// Asks for a path; the answer is its code and body.
     ///
     /// # Errors

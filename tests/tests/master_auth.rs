@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 
 use rustix::process::Signal;
 use tests::{DEADLINE, Master, Output, trusting, wait_until};
@@ -18,15 +17,6 @@ async fn admin(master: &Master, arguments: &str) -> String {
 
 async fn as_file(master: &Master, kubeconfig: &std::path::Path, arguments: &str) -> Output {
     master.kubectl(kubeconfig, &arguments.split(' ').collect::<Vec<_>>()).await
-}
-
-/// A kubeconfig with a certificate for a user in these groups.
-async fn user(master: &Master, name: &str, groups: &[&str]) -> PathBuf {
-    let mut arguments = vec!["kubeconfig", "--user", name];
-    groups.iter().for_each(|group| arguments.extend(["--group", group]));
-    let path = master.data_dir().join(format!("{name}.kubeconfig"));
-    fs::write(&path, master.verb(&arguments).await.stdout).unwrap();
-    path
 }
 
 /// Runs kubectl with a token and nothing else.
@@ -50,7 +40,7 @@ fn manifest(master: &Master, name: &str, text: &str) -> String {
 async fn users_may_what_they_were_given_and_are_told_what_they_were_not() {
     let master = Master::running().await;
     admin(&master, "create namespace shop").await;
-    let joe = user(&master, "joe", &["dev"]).await;
+    let joe = master.user("joe", &["dev"]).await;
     let refused = as_file(&master, &joe, "get pods -n shop").await;
     let expected = "Error from server (Forbidden): pods is forbidden: User \"joe\" cannot list resource \"pods\" in API group \"\" \
                     in the namespace \"shop\"";
@@ -85,7 +75,7 @@ async fn users_may_what_they_were_given_and_are_told_what_they_were_not() {
 #[tokio::test]
 async fn somebody_may_act_as_others_only_when_told_so() {
     let master = Master::running().await;
-    let joe = user(&master, "joe", &[]).await;
+    let joe = master.user("joe", &[]).await;
     for (arguments, expected) in [
         ("auth can-i list pods --as ann", "no"),
         ("auth can-i list pods --as ann --as-group system:masters", "yes"),
@@ -112,7 +102,7 @@ async fn nobody_gives_what_he_does_not_have() {
     let master = Master::running().await;
     admin(&master, "create namespace shop").await;
     admin(&master, "create rolebinding ann -n shop --clusterrole=admin --user=ann").await;
-    let ann = user(&master, "ann", &[]).await;
+    let ann = master.user("ann", &[]).await;
     let given = as_file(&master, &ann, "create role reader -n shop --verb=get,list --resource=pods").await;
     assert_eq!(given.code, 0, "{given:?}");
     let given = as_file(&master, &ann, "create rolebinding joe -n shop --clusterrole=edit --user=joe").await;
@@ -205,6 +195,37 @@ async fn a_service_account_works_with_its_token_until_either_ends() {
 }
 
 #[tokio::test]
+async fn a_token_lies_in_a_secret_for_as_long_as_its_account_is_there() {
+    let master = Master::running().await;
+    admin(&master, "create serviceaccount robot").await;
+    let text = "apiVersion: v1\nkind: Secret\ntype: kubernetes.io/service-account-token\n\
+                metadata: {name: robot, annotations: {kubernetes.io/service-account.name: robot}}\n";
+    let secret = manifest(&master, "secret.yaml", text);
+    admin(&master, &format!("create --validate=false -f {secret}")).await;
+    let config = master.data_dir().join("admin.kubeconfig");
+    let token = "go-template={{.data.token|base64decode}}";
+    let get = async |what: &str| master.kubectl(&config, &["get", "secret", "robot", "-o", what]).await;
+    let token = wait_until(DEADLINE, async || match get(token).await {
+        output if output.stdout.split('.').count() == 3 => Ok(output.stdout),
+        output => Err(format!("{output:?}")),
+    });
+    let token = token.await.unwrap_or_else(|seen| panic!("{seen}\n{}", master.log()));
+    let whoami = with_token(&master, &token, "auth whoami").await;
+    assert!(whoami.stdout.contains("system:serviceaccount:default:robot"), "{whoami:?}");
+    let rest =
+        get(r#"go-template={{.data.namespace|base64decode}} {{index .data "ca.crt"|base64decode}}"#).await;
+    assert_eq!(rest.stdout.trim(), format!("default {}", master.admin().unwrap().authority.trim()));
+    admin(&master, "delete serviceaccount robot").await;
+    let gone = wait_until(DEADLINE, async || match as_file(&master, &config, "get secrets -o name").await {
+        output if output.code == 0 && output.stdout.is_empty() => Ok(()),
+        output => Err(format!("{output:?}")),
+    });
+    gone.await.unwrap_or_else(|seen| panic!("{seen}\n{}", master.log()));
+    let refused = with_token(&master, &token, "auth whoami").await;
+    assert!(refused.code != 0 && refused.stderr.contains("Unauthorized"), "{refused:?}");
+}
+
+#[tokio::test]
 async fn a_machine_begins_with_a_bootstrap_token() {
     let master = Master::running().await;
     for (id, expiration) in [("abcdef", "2999-01-01T00:00:00Z"), ("expire", "2020-01-01T00:00:00Z")] {
@@ -267,7 +288,7 @@ async fn the_stock_roles_come_back_unless_somebody_said_otherwise() {
     .await;
     admin(&master, &format!("patch clusterrole system:discovery {none}")).await;
     admin(&master, "delete clusterrolebinding system:basic-user").await;
-    let joe = user(&master, "joe", &[]).await;
+    let joe = master.user("joe", &[]).await;
     let refused = as_file(&master, &joe, "auth can-i list pods").await;
     assert!(refused.stderr.contains("cannot create resource \"selfsubjectaccessreviews\""), "{refused:?}");
     master.stop(Signal::TERM).await;
@@ -286,8 +307,9 @@ async fn nobody_in_particular_sees_health_version_and_the_way_in() {
         ("/livez", 200),
         ("/readyz", 200),
         ("/version", 200),
-        // Answered by whoever serves it: roles do not stand in the way.
-        ("/bootstrap/v1/cluster-info", 404),
+        ("/bootstrap/v1/cluster-info", 200),
+        ("/bootstrap/v1", 403),
+        ("/apis/certificates.k8s.io/v1/certificatesigningrequests", 403),
         ("/livez/ping", 403),
         ("/api", 403),
         ("/openid/v1/jwks", 403),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use jiff::{Timestamp, ToSpan as _};
@@ -271,12 +272,33 @@ async fn whoever_may_not_look_is_told_so() {
     let path = master.data_dir().join("joe.kubeconfig");
     fs::write(&path, joe).unwrap();
     let (code, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
-    let warnings = told(&report, "warnings");
-    assert_eq!((code, told(&report, "problems")), (0, vec![]), "{report:#}");
+    let problems = told(&report, "problems");
+    assert_eq!((code, &report["healthy"]), (1, &json!(false)), "nobody knows whether it is: {report:#}");
     assert!(
-        warnings
+        problems
             .iter()
             .any(|line| line.starts_with("pods: nobody could look at all of these: 403 Forbidden")),
-        "{warnings:#?}"
+        "{problems:#?}"
     );
+    let all = report["problems"].as_array().unwrap();
+    let needed = |right: &str| all.iter().any(|finding| finding["remedy"].as_str().unwrap().contains(right));
+    assert!(
+        needed("`list pods`") && needed("`list leases.coordination.k8s.io in kube-node-lease`"),
+        "{report:#}"
+    );
+}
+
+#[tokio::test]
+async fn keys_that_others_may_read_are_a_finding() {
+    let master = Master::running().await;
+    for name in ["pki/root.key", "admin.kubeconfig"] {
+        let path = master.data_dir().join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let (code, text) = check(&master, &[]).await;
+    assert_eq!(code, 1, "{text}");
+    for name in ["pki/root.key", "admin.kubeconfig"] {
+        assert!(text.contains(&format!("{name}: is not for its owner alone (mode 644)")), "{text}");
+    }
+    assert!(!text.contains("intermediate.key"), "{text}");
 }

@@ -316,3 +316,27 @@ async fn controllers_run_beside_a_master_as_well() {
     gone(&master, &["configmap", "child"]).await;
     assert!(controllers.try_wait().unwrap().is_none(), "they run on");
 }
+
+#[tokio::test]
+async fn controllers_that_may_not_look_or_find_nobody_say_so_and_what_to_do() {
+    let mut master = Master::new().with_flags(["--controllers", "none"]);
+    master.start().await;
+    let joe = master.data_dir().join("joe.kubeconfig");
+    std::fs::write(&joe, master.verb(&["kubeconfig", "--user", "joe"]).await.stdout).unwrap();
+    let nobody = master.data_dir().join("nobody.kubeconfig");
+    let text = std::fs::read_to_string(&joe).unwrap();
+    std::fs::write(&nobody, text.replace(&format!(":{}", master.port), ":1")).unwrap();
+    for (kubeconfig, words) in [(joe, "--group system:masters"), (nobody, "look whether the master runs")] {
+        let log = kubeconfig.with_extension("log");
+        let mut command = tokio::process::Command::new(binary("master"));
+        command.arg("controllers").arg("--kubeconfig").arg(&kubeconfig).stdin(Stdio::null());
+        command.stderr(std::fs::File::create(&log).unwrap());
+        let _running = command.kill_on_drop(true).spawn().unwrap();
+        let look = async || {
+            let told = std::fs::read_to_string(&log).unwrap();
+            let is_told = told.lines().any(|line| line.contains("WARN") && line.contains(words));
+            if is_told { Ok(()) } else { Err(told) }
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{words} is not in {seen}"));
+    }
+}

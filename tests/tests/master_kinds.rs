@@ -83,3 +83,49 @@ async fn kubectl_meets_the_rules_of_kinds() {
         assert!(refused.contains(words), "{refused}");
     }
 }
+
+const LIMITED: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: limited}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: "web:1", resources: {limits: {cpu: 1000m}}}]}
+"#;
+
+const GUARD: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: guard}
+webhooks:
+- {name: w.example.com, clientConfig: {url: "https://example.com"}, sideEffects: None, admissionReviewVersions: [v1], rules: []}
+"#;
+
+#[tokio::test]
+async fn what_follows_from_a_limit_is_not_in_the_way_and_what_is_not_enforced_is_told() {
+    let master = Master::running().await;
+    let path = master.data_dir().join("file.yaml");
+    let apply = async |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        let file = path.display().to_string();
+        let output = kubectl(&master, &[&["apply", "--validate=false", "-f", &file], more].concat()).await;
+        assert_eq!(output.code, 0, "{more:?}: {output:?}\n{}", master.log());
+        output.stderr
+    };
+    apply(LIMITED, &[]).await;
+    apply(&LIMITED.replace("1000m", "500m"), &[]).await;
+    apply(&LIMITED.replace("1000m", "250m"), &["--server-side", "--force-conflicts"]).await;
+    let spec = "jsonpath={.spec.template.spec.containers[0].resources}";
+    let shown = kubectl(&master, &["get", "deployment/limited", "-o", spec]).await;
+    assert_eq!(shown.stdout, r#"{"limits":{"cpu":"250m"}}"#, "{shown:?}");
+
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    let told = kubectl(&master, &["label", "namespace", "default", label]).await.stderr;
+    assert!(told.contains("Warning: ") && told.contains("does not enforce pod security yet"), "{told}");
+    let told = kubectl(&master, &["annotate", "namespace", "default", "a=b"]).await;
+    assert_eq!((told.code, told.stderr.as_str()), (0, ""), "who changes something else is not concerned");
+    let told = apply(GUARD, &[]).await;
+    assert!(told.contains("Warning: webhooks: this master does not call webhooks yet"), "{told}");
+}

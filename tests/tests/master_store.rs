@@ -28,6 +28,82 @@ fn in_etcd(etcd: &Etcd) -> Master {
     Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &etcd.url()])
 }
 
+/// Another one on the same etcd, with the certificates and keys of one that has run.
+fn beside(first: &Master, etcd: &Etcd) -> Master {
+    let second = in_etcd(etcd);
+    let (from, to) = (first.data_dir().join("pki"), second.data_dir().join("pki"));
+    std::fs::create_dir_all(&to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+    }
+    second
+}
+
+#[tokio::test]
+async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
+    let etcd = Etcd::running().await;
+    let mut first = in_etcd(&etcd);
+    first.start().await;
+    let mut stranger = in_etcd(&etcd);
+    stranger.launch();
+    assert_eq!(stranger.ended().await.code(), Some(1));
+    let (told, pki) = (stranger.log(), stranger.data_dir().join("pki"));
+    assert!(told.contains("another root authority and key of service accounts"), "{told}");
+    assert!(told.contains(&format!("copy `pki` of one of them over {}", pki.display())), "{told}");
+    let admin = first.data_dir().join("admin.kubeconfig");
+    let token = async || match first.kubectl(&admin, &["create", "token", "default"]).await {
+        made if made.code == 0 => Ok(made.stdout),
+        early => Err(early.stderr),
+    };
+    let token = wait_until(DEADLINE, token).await.unwrap();
+    // What it says to do is all there is to do.
+    for name in ["root.crt", "root.key", "intermediate.crt", "intermediate.key", "service-account.key"] {
+        std::fs::copy(first.data_dir().join("pki").join(name), pki.join(name)).unwrap();
+    }
+    stranger.start().await;
+    let review = stranger
+        .client()
+        .post(format!("https://127.0.0.1:{}/apis/authentication.k8s.io/v1/tokenreviews", stranger.port))
+        .json(&serde_json::json!({"spec": {"token": token.trim()}}));
+    let review: serde_json::Value = review.send().await.unwrap().json().await.unwrap();
+    assert_eq!(review["status"]["authenticated"], true, "{review}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_deleted_under_a_master_is_noticed_and_saved() {
+    let mut master = Master::running().await;
+    kubectl(&master, &["create", "configmap", "kept"]).await;
+    std::fs::remove_dir_all(master.data_dir().join("store")).unwrap();
+    let (code, text) = master.ask_as_admin("/readyz").await;
+    assert!(code == 500 && text.contains("[-]store-file failed"), "{code} {text}");
+    assert_eq!(master.ask_as_admin("/livez").await.0, 200);
+    let check = master.verb(&["check"]).await;
+    assert!(check.code == 1 && check.stdout.contains("run `master backup FILE` now"), "{check:?}");
+    assert!(master.log().contains("was removed or replaced while it is in use"), "{}", master.log());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup").display().to_string();
+    assert_eq!(master.verb(&["backup", &file]).await.code, 0);
+    master.kill();
+    assert_eq!(master.verb(&["restore", "--replace", &file]).await.code, 0);
+    master.start().await;
+    assert_eq!(kubectl(&master, &MINE).await, "configmap/kept\n");
+}
+
+#[tokio::test]
+async fn keys_that_are_lost_beside_a_store_are_told_of() {
+    let mut master = Master::running().await;
+    let told = "the store was served with another key of service accounts";
+    master.kill();
+    master.start().await;
+    assert!(!master.log().contains(told), "{}", master.log());
+    master.kill();
+    std::fs::remove_file(master.data_dir().join("pki/service-account.key")).unwrap();
+    master.start().await;
+    assert!(master.log().contains("WARN") && master.log().contains(told), "{}", master.log());
+    assert!(master.log().contains("file=\"service-account.key\""), "{}", master.log());
+}
+
 #[tokio::test]
 async fn a_master_keeps_its_objects_in_an_etcd() {
     let mut etcd = Etcd::running().await;
@@ -39,7 +115,7 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
     let before = kubectl(&master, &version).await;
     assert!(!master.data_dir().join("store").exists(), "nothing lies in two places");
     // A second master on the same etcd shows the same, and what it writes the first one shows.
-    let mut second = in_etcd(&etcd);
+    let mut second = beside(&master, &etcd);
     second.start().await;
     assert_eq!(kubectl(&second, &version).await, before);
     kubectl(&second, &["create", "configmap", "b"]).await;
@@ -71,8 +147,9 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
 #[tokio::test]
 async fn a_namespace_made_on_one_master_is_there_on_the_other_at_once() {
     let etcd = Etcd::running().await;
-    let (mut first, mut second) = (in_etcd(&etcd), in_etcd(&etcd));
+    let mut first = in_etcd(&etcd);
     first.start().await;
+    let mut second = beside(&first, &etcd);
     second.start().await;
     let (at_first, at_second) = (first.client(), second.client());
     let url =

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use super::extract::extract;
 use super::parts::Parts;
 use super::set::{Element, Node, Set};
+use crate::equal::{beside, equal};
 use crate::shape::Shape;
 
 /// What is different in a new object.
@@ -69,7 +70,7 @@ impl Difference {
 fn compare(old: Option<&Value>, new: Option<&Value>, shape: Shape<'_>, named: bool) -> Difference {
     let mut difference = Difference::default();
     // Most of an object is as it was, and need not be taken apart.
-    if old == new {
+    if old.zip(new).is_some_and(|(old, new)| equal(old, new)) {
         return difference;
     }
     let before = old.map(|value| Parts::of(value, shape));
@@ -117,11 +118,20 @@ fn fields(
 ) {
     let empty = Map::new();
     let (before, after) = (fields_of(before).unwrap_or(&empty), fields_of(after).unwrap_or(&empty));
-    let added = after.keys().filter(|name| !before.contains_key(*name));
-    for name in before.keys().chain(added) {
-        let named = shape.named(name).is_some();
-        let child = compare(before.get(name), after.get(name), shape.at(name).shape, named);
+    let mut put = |name: &String, old: Option<&Value>, new: Option<&Value>| {
+        let child = compare(old, new, shape.at(name).shape, shape.named(name).is_some());
         difference.put(|| Element::Field(name.clone()), child);
+    };
+    let mut kept = 0;
+    for (name, old, new) in beside(before, after) {
+        kept += usize::from(new.is_some());
+        if !new.is_some_and(|new| equal(old, new)) {
+            put(name, Some(old), new);
+        }
+    }
+    if kept < after.len() {
+        let added = after.iter().filter(|(name, _)| !before.contains_key(*name));
+        added.for_each(|(name, new)| put(name, None, Some(new)));
     }
 }
 

@@ -1,4 +1,7 @@
-//! `metadata.managedFields`: who owns what.
+//! The record of who owns what of an object: `metadata.managedFields`, as JSON.
+//!
+//! It is most of many an object, and hardly any write changes more of it than a time. So it is kept apart from the object
+//! while that is worked on, read straight from its text, and what did not change is written as it stood.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +10,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use super::set::Set;
 use crate::shape::Shape;
@@ -60,11 +65,71 @@ impl fmt::Display for Identity {
 }
 
 /// What one manager owns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) api_version: String,
     pub(super) time: Option<Timestamp>,
     pub(super) set: Set,
+    /// The set as it stood where it was read, until it changes; in a record that is only recalled there is nothing else.
+    text: Option<Box<RawValue>>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.api_version, self.time, &self.set) == (&other.api_version, other.time, &other.set)
+    }
+}
+
+impl Entry {
+    pub(super) fn new(api_version: &str, time: Timestamp, set: Set) -> Self {
+        Self { api_version: api_version.to_owned(), time: Some(time), set, text: None }
+    }
+
+    /// What of a set is owned here, told from the text alone; `None` where that takes reading it whole.
+    pub(super) fn common(&self, set: &Set, shape: Shape<'_>) -> Option<Set> {
+        set.common_with(self.text.as_ref()?.get(), shape)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.text.is_none()
+    }
+}
+
+/// An entry as it stands in the record.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row<'a> {
+    manager: Option<String>,
+    operation: Option<String>,
+    api_version: Option<String>,
+    time: Option<String>,
+    fields_type: Option<String>,
+    #[serde(rename = "fieldsV1", borrow)]
+    fields: Option<&'a RawValue>,
+    subresource: Option<String>,
+}
+
+/// An entry as it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Printed<'a> {
+    manager: &'a str,
+    operation: &'static str,
+    api_version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<String>,
+    fields_type: &'static str,
+    #[serde(rename = "fieldsV1")]
+    fields: Fields<'a>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    subresource: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Fields<'a> {
+    AsRead(&'a RawValue),
+    Set(&'a Set),
 }
 
 /// Who owns what of an object.
@@ -72,39 +137,55 @@ pub(super) struct Entry {
 pub(super) struct Managed(pub(super) BTreeMap<Identity, Entry>);
 
 impl Managed {
-    /// Takes the managed fields out of an object, as they stand there.
+    /// Takes the record out of an object that bears it, as it stands there.
     pub(super) fn take(object: &mut Map<String, Value>) -> Option<Value> {
         object.get_mut("metadata")?.as_object_mut()?.shift_remove("managedFields")
     }
 
-    /// The managed fields of an object, as they stand there.
-    pub(super) fn of(object: &Map<String, Value>) -> Option<&Value> {
-        object.get("metadata")?.get("managedFields")
-    }
-
-    /// Reads managed fields; none when there are none.
+    /// Reads a record; nobody owns anything where there is none.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub(super) fn read(managed: Option<&Value>) -> Result<Self, String> {
-        let entries = match managed {
-            None | Some(Value::Null) => return Ok(Self::default()),
-            Some(Value::Array(entries)) => entries,
-            Some(_) => return Err("metadata.managedFields is no list".to_owned()),
-        };
-        let entry =
-            |(index, entry)| read(entry).map_err(|what| format!("metadata.managedFields[{index}]: {what}"));
-        entries.iter().enumerate().map(entry).collect::<Result<_, _>>().map(Self)
+    /// What is wrong with it.
+    pub(super) fn read(record: &[u8]) -> Result<Self, String> {
+        Self::read_by(record, |row| {
+            let (identity, mut entry) = recall(row)?;
+            if let Some(text) = &entry.text {
+                let set = Set::parse(&mut serde_json::Deserializer::from_str(text.get()));
+                entry.set = set.map_err(|error| format!("fieldsV1: {error}"))?;
+            }
+            entry.text.take_if(|_| entry.set.is_empty());
+            Ok((identity, entry))
+        })
     }
 
-    /// Puts them into an object, or takes them out when nobody owns anything.
-    pub(super) fn put(&self, object: &mut Map<String, Value>) {
-        let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-        let Some(metadata) = metadata.as_object_mut() else { return };
-        let mut entries: Vec<_> = self.0.iter().filter(|(_, entry)| !entry.set.is_empty()).collect();
+    /// The same, with the sets left as the texts that they are.
+    ///
+    /// # Errors
+    /// What is wrong with it, but for the sets.
+    pub(super) fn recall(record: &[u8]) -> Result<Self, String> {
+        Self::read_by(record, recall)
+    }
+
+    fn read_by(
+        record: &[u8],
+        row: impl Fn(&str) -> Result<(Identity, Entry), String>,
+    ) -> Result<Self, String> {
+        if record.is_empty() {
+            return Ok(Self::default());
+        }
+        let texts: Option<Vec<&RawValue>> =
+            serde_json::from_slice(record).map_err(|_| "metadata.managedFields is no list".to_owned())?;
+        let entry = |(index, text): (usize, &&RawValue)| {
+            row(text.get()).map_err(|what| format!("metadata.managedFields[{index}]: {what}"))
+        };
+        texts.iter().flatten().enumerate().map(entry).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The record; empty when nobody owns anything.
+    pub(super) fn record(&self) -> Vec<u8> {
+        let mut entries: Vec<_> = self.0.iter().filter(|(_, entry)| !entry.is_empty()).collect();
         if entries.is_empty() {
-            metadata.shift_remove("managedFields");
-            return;
+            return Vec::new();
         }
         let second = |entry: &Entry| entry.time.map_or(0, Timestamp::as_second);
         entries.sort_by(|(a, x), (b, y)| {
@@ -116,8 +197,8 @@ impl Managed {
                 &b.subresource,
             ))
         });
-        let entries = entries.into_iter().map(|(identity, entry)| print(identity, entry)).collect();
-        metadata.insert("managedFields".to_owned(), Value::Array(entries));
+        let printed: Vec<_> = entries.into_iter().map(|(identity, entry)| print(identity, entry)).collect();
+        serde_json::to_vec(&printed).unwrap_or_default()
     }
 
     /// Everything that somebody owns.
@@ -127,17 +208,26 @@ impl Managed {
 
     /// Fits what was written down to the type as it is now.
     pub(super) fn settle(&mut self, shape: Shape<'_>) {
-        self.0.values_mut().for_each(|entry| entry.set = std::mem::take(&mut entry.set).settled(shape));
+        for entry in self.0.values_mut() {
+            if entry.set.settle(shape) {
+                entry.text = None;
+            }
+        }
     }
 
     /// Takes fields from every manager, but for `but`.
     pub(super) fn take_from_others(&mut self, set: &Set, but: Option<&Identity>) {
         for (identity, entry) in &mut self.0 {
-            if Some(identity) != but {
-                entry.set = std::mem::take(&mut entry.set).difference(set);
+            if Some(identity) != but && entry.set.subtract(set) {
+                entry.text = None;
             }
         }
         self.0.retain(|_, entry| !entry.set.is_empty());
+    }
+
+    /// Whether there are so many entries that some may have to be merged.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.0.len() > MAX_UPDATE_MANAGERS
     }
 
     /// Merges the oldest entries that did not come by apply, so that there are not too many.
@@ -186,7 +276,10 @@ impl Managed {
             }
             std::collections::btree_map::Entry::Occupied(mut occupied) => {
                 let before = occupied.get_mut();
-                before.set = std::mem::take(&mut before.set).union(entry.set);
+                if !before.set.includes(&entry.set) {
+                    before.set = std::mem::take(&mut before.set).union(entry.set);
+                    before.text = None;
+                }
                 before.time = before.time.max(entry.time);
                 before.api_version = entry.api_version;
             }
@@ -194,75 +287,57 @@ impl Managed {
     }
 }
 
-/// True when an object is as it was, but for the times of its managed fields: then nobody changed anything, and the one
-/// that is stored stays.
-pub fn is_same_but_for_times(live: &Value, new: &Value) -> bool {
-    let timeless = |object: &Value| {
-        let mut object = object.clone();
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        for entry in entries.into_iter().flatten().filter_map(Value::as_object_mut) {
-            entry.shift_remove("time");
-        }
-        // Times also put entries in order.
-        let entries = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut);
-        if let Some(entries) = entries {
-            entries.sort_by_cached_key(Value::to_string);
-        }
-        object
+/// True when two records say the same, but for times.
+pub fn is_same_but_for_times(record: &[u8], other: &[u8]) -> bool {
+    // Times also put entries in order.
+    let timeless = |record: &[u8]| {
+        let mut read = Managed::read(record).ok()?;
+        read.0.values_mut().for_each(|entry| entry.time = None);
+        Some(read)
     };
-    live == new || timeless(live) == timeless(new)
+    record == other || timeless(record).is_some_and(|read| Some(read) == timeless(other))
 }
 
-fn read(entry: &Value) -> Result<(Identity, Entry), String> {
-    let text = |name: &str| match entry.get(name) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.as_str()),
-        Some(other) => Err(format!("{name} is {other}, which is no string")),
-    };
-    let operation = match text("operation")? {
-        "Apply" => Operation::Apply,
-        "Update" => Operation::Update,
+fn recall(text: &str) -> Result<(Identity, Entry), String> {
+    let Row { manager, operation, api_version, time, fields_type, fields, subresource } =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let operation = match operation.as_deref() {
+        Some("Apply") => Operation::Apply,
+        Some("Update") => Operation::Update,
         _ => return Err("operation must be `Apply` or `Update`".to_owned()),
     };
-    let api_version = text("apiVersion")?;
-    if api_version.is_empty() {
-        return Err("apiVersion must not be empty".to_owned());
+    let api_version = api_version.filter(|version| !version.is_empty());
+    let api_version = api_version.ok_or("apiVersion must not be empty")?;
+    match fields_type.as_deref() {
+        Some("FieldsV1") => {}
+        None | Some("") => return Err("missing fieldsType".to_owned()),
+        Some(other) => return Err(format!("invalid fieldsType \"{other}\"; it is FieldsV1")),
     }
-    match text("fieldsType")? {
-        "FieldsV1" => {}
-        "" => return Err("missing fieldsType".to_owned()),
-        other => return Err(format!("invalid fieldsType \"{other}\"; it is FieldsV1")),
-    }
-    let time = match text("time")? {
-        "" => None,
-        time => Some(
+    let time = match time.as_deref() {
+        None | Some("") => None,
+        Some(time) => Some(
             time.parse()
                 .map_err(|_| format!("time `{time}` is no time; write it like 2006-01-02T15:04:05Z"))?,
         ),
     };
     let identity = Identity {
         operation,
-        manager: text("manager")?.to_owned(),
-        api_version: if operation == Operation::Apply { String::new() } else { api_version.to_owned() },
-        subresource: text("subresource")?.to_owned(),
+        manager: manager.unwrap_or_default(),
+        api_version: if operation == Operation::Apply { String::new() } else { api_version.clone() },
+        subresource: subresource.unwrap_or_default(),
     };
-    let set = Set::parse(entry.get("fieldsV1").unwrap_or(&Value::Null))?;
-    Ok((identity, Entry { api_version: api_version.to_owned(), time, set }))
+    let text = fields.filter(|fields| fields.get() != "{}").map(RawValue::to_owned);
+    Ok((identity, Entry { api_version, time, set: Set::default(), text }))
 }
 
-fn print(identity: &Identity, entry: &Entry) -> Value {
-    let mut printed = json!({
-        "manager": identity.manager,
-        "operation": identity.operation.name(),
-        "apiVersion": entry.api_version,
-    });
-    if let Some(time) = entry.time {
-        printed["time"] = time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+fn print<'a>(identity: &'a Identity, entry: &'a Entry) -> Printed<'a> {
+    Printed {
+        manager: &identity.manager,
+        operation: identity.operation.name(),
+        api_version: &entry.api_version,
+        time: entry.time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        fields_type: "FieldsV1",
+        fields: entry.text.as_deref().map_or(Fields::Set(&entry.set), Fields::AsRead),
+        subresource: &identity.subresource,
     }
-    printed["fieldsType"] = "FieldsV1".into();
-    printed["fieldsV1"] = entry.set.to_fields();
-    if !identity.subresource.is_empty() {
-        printed["subresource"] = identity.subresource.as_str().into();
-    }
-    printed
 }

@@ -1,6 +1,6 @@
 //! Server-side apply: clients say what they want, and the server remembers who wanted what.
 //!
-//! Every field has owners, kept in `metadata.managedFields`. [`apply`] merges what a client wants into an object,
+//! Every field has owners, recorded in `metadata.managedFields`, which is kept apart from the object here. [`apply`] merges what a client wants into an object,
 //! removes what it no longer wants, and refuses what another owner would lose; [`track_update`] notes what every other
 //! write changed. Both are pure. Entries of other API versions are read as if their fields were those of the version
 //! that is written: there is no conversion here.
@@ -41,11 +41,10 @@ const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 /// What an apply makes of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Applied {
-    /// The object with its managed fields.
+    /// The object, without its record.
     pub object: Value,
-    /// False when the object is as it was, so that nothing need be written. When defaults are put in afterwards,
-    /// [`is_same_but_for_times`] tells more.
-    pub changed: bool,
+    /// Who owns what of it.
+    pub record: Vec<u8>,
 }
 
 /// Why nothing was applied.
@@ -59,21 +58,21 @@ pub enum Refusal {
     Conflicts(#[from] Conflicts),
 }
 
-/// Applies `applied`, the part of an object that a manager wants, to the `live` one, or makes the object. With `force`
-/// the manager takes what others own.
+/// Applies `applied`, the part of an object that a manager wants, to the `live` one with its record, or makes the object.
+/// With `force` the manager takes what others own.
 ///
 /// # Errors
 /// [`Refusal::Conflicts`] names every field that others own and that would get another value.
 pub fn apply(
     live: Option<&Value>,
+    recorded: &[u8],
     applied: &Value,
     force: bool,
     writer: &Writer<'_>,
 ) -> Result<Applied, Refusal> {
-    let mut before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    let recorded = before.as_object_mut().and_then(Managed::take);
+    let before = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
     check(&before, applied, writer)?;
-    let mut managed = Managed::read(recorded.as_ref())
+    let mut managed = Managed::read(recorded)
         .map_err(|what| Refusal::Malformed(format!("failed to decode managed fields: {what}")))?;
     if managed.0.is_empty() && live.is_some() {
         let writer = Writer { manager: BEFORE_FIRST_APPLY, ..*writer };
@@ -113,11 +112,7 @@ pub fn apply(
         own.time = last.time;
     }
     last_applied::renew(&mut object, applied, writer);
-    if let Some(fields) = object.as_object_mut() {
-        managed.put(fields);
-    }
-    let changed = live != Some(&object);
-    Ok(Applied { object, changed })
+    Ok(Applied { object, record: managed.record() })
 }
 
 /// An object with another one laid over it, as an apply lays it; nobody owns what it says, and nothing is removed.
@@ -133,7 +128,7 @@ pub fn laid_over(object: &Value, over: &Value, shape: Shape<'_>) -> Result<Value
 }
 
 fn entry(writer: &Writer<'_>, set: Set) -> Entry {
-    Entry { api_version: writer.api_version.to_owned(), time: Some(writer.now), set }
+    Entry::new(writer.api_version, writer.now, set)
 }
 
 /// Refuses what cannot be applied, whoever owns what.

@@ -98,11 +98,24 @@ impl Set {
         self
     }
 
-    fn subtract(&mut self, other: &Self) {
+    /// Takes out what is in the other set, as [`Self::difference`] does; true when there was any of it.
+    pub(super) fn subtract(&mut self, other: &Self) -> bool {
+        let mut is_other = false;
         self.change_common(other, |node, theirs| {
+            is_other |= node.member && theirs.member;
             node.member &= !theirs.member;
-            node.children.subtract(&theirs.children);
+            is_other |= node.children.subtract(&theirs.children);
         });
+        is_other
+    }
+
+    /// True when all of the other set is in this one.
+    pub(super) fn includes(&self, other: &Self) -> bool {
+        let is_here = |(element, theirs): (&Element, &Node)| {
+            let here = self.nodes.get(element).filter(|node| node.member || !theirs.member);
+            here.is_some_and(|node| node.children.includes(&theirs.children))
+        };
+        other.nodes.iter().all(is_here)
     }
 
     /// What is in this set and not below, or at, a field of the other set.
@@ -140,20 +153,19 @@ impl Set {
         }
     }
 
-    /// This set as if the type had always been `shape`: who owned a part of what is atomic now owns it all.
-    pub fn settled(mut self, shape: Shape<'_>) -> Self {
-        self.settle(shape);
-        self
-    }
-
-    fn settle(&mut self, shape: Shape<'_>) {
+    /// Makes this set as if the type had always been `shape`: who owned a part of what is atomic now owns it all. True when
+    /// that changes it.
+    pub fn settle(&mut self, shape: Shape<'_>) -> bool {
+        let mut is_other = false;
         for (element, node) in &mut self.nodes {
             let below = below(shape, element);
             if !node.children.is_empty() && is_atomic(below) {
                 *node = Node::leaf();
+                is_other = true;
             }
-            node.children.settle(below);
+            is_other |= node.children.settle(below);
         }
+        is_other
     }
 
     /// Every member, each as the steps that lead to it, in order.
@@ -187,7 +199,7 @@ impl Set {
     }
 
     /// Changes the steps that both sets have, and forgets those where nothing is left.
-    fn change_common(&mut self, other: &Self, change: impl Fn(&mut Node, &Node)) {
+    fn change_common(&mut self, other: &Self, mut change: impl FnMut(&mut Node, &Node)) {
         for (element, theirs) in &other.nodes {
             if let Some(node) = self.nodes.get_mut(element) {
                 change(node, theirs);

@@ -51,10 +51,9 @@ impl Story {
             applied["apiVersion"] = self.api_version.into();
         }
         let writer = self.writer(manager);
-        let result = apply(self.object.as_ref(), &applied, force, &writer)?;
-        assert_eq!(result.changed, self.object.as_ref() != Some(&result.object));
-        self.changed = result.changed;
-        self.object = Some(result.object);
+        let new = applied_to(self.object.as_ref(), &applied, force, &writer)?;
+        self.changed = self.object.as_ref() != Some(&new);
+        self.object = Some(new);
         Ok(())
     }
 
@@ -81,7 +80,7 @@ impl Story {
         let mut new = self.object.clone().unwrap_or_else(|| json!({}));
         change(&mut new);
         let writer = self.writer(manager);
-        track_update(fields(self.object.as_ref()), new.as_object_mut().unwrap(), &writer);
+        update(self.object.as_ref(), &mut new, &writer);
         self.object = Some(new);
         self
     }
@@ -96,9 +95,7 @@ impl Story {
 
     /// The object without its managed fields.
     fn plain(&self) -> Value {
-        let mut object = self.object.clone().unwrap();
-        super::managed::Managed::take(object.as_object_mut().unwrap());
-        object
+        apart(self.object.as_ref()).0.unwrap()
     }
 
     /// Who owns which leaves, in the order of the entries: `a Apply@1 .spec.x .spec.y`.
@@ -122,9 +119,42 @@ impl Story {
     }
 }
 
-/// The fields of what is there, if that has any.
-fn fields(live: Option<&Value>) -> Option<&Map<String, Value>> {
-    live.and_then(Value::as_object)
+/// An object and its record, apart.
+fn apart(object: Option<&Value>) -> (Option<Value>, Vec<u8>) {
+    let mut object = object.cloned();
+    let record = object.as_mut().and_then(Value::as_object_mut).and_then(super::managed::Managed::take);
+    (object, record.map(|record| serde_json::to_vec(&record).unwrap()).unwrap_or_default())
+}
+
+/// Puts a record where clients see it.
+fn record(object: &mut Map<String, Value>, record: &[u8]) {
+    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+    if let (Some(metadata), false) = (metadata.as_object_mut(), record.is_empty()) {
+        metadata.insert("managedFields".to_owned(), serde_json::from_slice(record).unwrap());
+    }
+}
+
+/// What an apply to what is there makes.
+fn applied_to(
+    live: Option<&Value>,
+    applied: &Value,
+    force: bool,
+    writer: &Writer<'_>,
+) -> Result<Value, Refusal> {
+    let (live, recorded) = apart(live);
+    let mut made = apply(live.as_ref(), &recorded, applied, force, writer)?;
+    if let Some(object) = made.object.as_object_mut() {
+        record(object, &made.record);
+    }
+    Ok(made.object)
+}
+
+/// Notes an update of what is there in the new object.
+fn update(live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+    let (live, recorded) = apart(live);
+    let new = new.as_object_mut().unwrap();
+    let made = track_update(live.as_ref().and_then(Value::as_object), &recorded, new, writer);
+    record(new, &made);
 }
 
 /// An apply of a spec.

@@ -1,4 +1,4 @@
-//! Defaults of a container: image pull policy, probes, ports, handlers, requests.
+//! Defaults of a container: image pull policy, probes, ports, handlers, and in a Pod requests.
 
 use serde_json::{Map, Value};
 
@@ -13,6 +13,10 @@ pub(super) fn container(container: &mut Map<String, Value>) {
     for action in ["lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"] {
         object_at(container, action).into_iter().for_each(http_get);
     }
+}
+
+/// In a Pod, what a container is limited to is what it asks for where it does not say.
+pub(super) fn requests(container: &mut Map<String, Value>) {
     object_at(container, "resources").into_iter().for_each(requests_from_limits);
 }
 

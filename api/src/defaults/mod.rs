@@ -10,7 +10,7 @@ mod tests;
 
 use k8s_openapi::api::core::v1::Secret;
 
-pub use self::pod::pod_spec;
+pub use self::pod::{pod_spec, template_spec};
 use crate::object::Object;
 
 /// The namespace of objects that name none.

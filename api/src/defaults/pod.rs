@@ -21,25 +21,34 @@ const NETWORKED: [(&str, &[(&str, &str)]); 4] = [
     ("scaleIO", &[("fsType", "xfs"), ("storageMode", "ThinProvisioned")]),
 ];
 
-/// Fills in a Pod's spec, wherever it stands. Running it twice changes nothing; what is of the wrong type, or of no
-/// type that is known, stays.
+/// Fills in the spec of a Pod. Running it twice changes nothing; what is of the wrong type, or of no type that is known,
+/// stays.
 pub fn pod_spec(spec: &mut Map<String, Value>) {
+    template_spec(spec);
+    fill(spec, "enableServiceLinks", true);
+    let in_network_of_host = at(spec, "hostNetwork") == Some(&Value::Bool(true));
+    for list in ["containers", "initContainers"] {
+        for container in each(spec, list) {
+            container::requests(container);
+            if in_network_of_host {
+                host_ports(container);
+            }
+        }
+    }
+}
+
+/// Fills in the spec of a Pod or of a template of Pods: what follows from its other fields is left open in a template, or
+/// whoever changes one of them later would have to change what was made of it too.
+pub fn template_spec(spec: &mut Map<String, Value>) {
     fill(spec, "dnsPolicy", "ClusterFirst");
     fill(spec, "restartPolicy", "Always");
     fill(spec, "schedulerName", "default-scheduler");
     fill(spec, "securityContext", Map::new());
     fill(spec, "terminationGracePeriodSeconds", TERMINATION_GRACE_PERIOD_SECONDS);
-    fill(spec, "enableServiceLinks", true);
     account(spec);
     each(spec, "volumes").for_each(volume);
-    let in_network_of_host = at(spec, "hostNetwork") == Some(&Value::Bool(true));
     for list in ["containers", "initContainers"] {
-        for container in each(spec, list) {
-            container::container(container);
-            if in_network_of_host {
-                host_ports(container);
-            }
-        }
+        each(spec, list).for_each(container::container);
     }
     each(spec, "ephemeralContainers").for_each(container::any);
 }

@@ -32,6 +32,26 @@ fn a_short_spec_says_all_it_means() {
     assert_eq!(spec, expected);
 }
 
+/// What follows from other fields is a Pod's own: whoever lowers the limit of a template need not know of more.
+#[test]
+fn a_template_leaves_open_what_follows_from_its_other_fields() {
+    let spec = r#"{"hostNetwork":true,"containers":[{"name":"c","image":"web:1","ports":[{"containerPort":80}],
+                   "resources":{"limits":{"cpu":"1"}}}],"initContainers":[{"name":"i","resources":{"limits":{"cpu":"1"}}}]}"#;
+    let mut template: Value = serde_json::from_str(spec).unwrap();
+    super::template_spec(template.as_object_mut().unwrap());
+    let pod = defaulted(spec);
+    for (pointer, made) in [
+        ("/enableServiceLinks", json!(true)),
+        ("/containers/0/resources/requests", json!({"cpu": "1"})),
+        ("/initContainers/0/resources/requests", json!({"cpu": "1"})),
+        ("/containers/0/ports/0/hostPort", json!(80)),
+    ] {
+        assert_eq!((template.pointer(pointer), pod.pointer(pointer)), (None, Some(&made)), "{pointer}");
+    }
+    super::pod_spec(template.as_object_mut().unwrap());
+    assert_eq!(template, pod, "a pod of the template says the rest");
+}
+
 #[test]
 fn an_account_stands_under_both_its_names() {
     for (written, name) in [

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use cel::arguments::{own, text};
 use cel::{Error, Function, Gives, Kind, Type, Value, function, method};
 
-use super::{foreign, own, text};
+use super::foreign;
 use crate::validate::names;
 
 const NAME: &str = "kubernetes.NamedFormat";

@@ -10,7 +10,7 @@ mod semver;
 mod tests;
 mod url;
 
-use cel::{Environment, Error, Value};
+use cel::{Bindings, Budget, Environment, Error, Program, Value};
 
 /// Steps that one expression may take: the stock server's, whose rules cost about as much as ours.
 pub const STEPS_AN_EXPRESSION: u64 = 1_000_000;
@@ -34,28 +34,27 @@ pub fn environment() -> Environment {
     }
 }
 
+/// Runs an expression within what one may take and what is left for all of an object.
+///
+/// # Errors
+/// What goes wrong, such as a field that is not there, or that it takes too long.
+pub fn run(program: &Program, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
+    program.run_within(bindings, budget, STEPS_AN_EXPRESSION)
+}
+
+/// What is told of a condition that does not hold: what its expression for that made, its plain message, or that it failed.
+pub fn message(made: Option<Value>, plain: &str, otherwise: impl FnOnce() -> String) -> String {
+    made.as_ref().and_then(line).unwrap_or_else(|| match plain {
+        "" => otherwise(),
+        plain => plain.to_owned(),
+    })
+}
+
 /// The text that a message expression made, if it may be told: one line that says something and is not too long.
-pub fn message(made: &Value) -> Option<String> {
+fn line(made: &Value) -> Option<String> {
     let Value::String(text) = made else { return None };
     let text = text.trim();
     (!text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n')).then(|| text.to_owned())
-}
-
-/// An argument as one of a library's own types.
-fn own<T: 'static>(arguments: &[Value], at: usize) -> Result<&T, Error> {
-    let found = match arguments.get(at) {
-        Some(Value::Foreign(value)) => value.as_any().downcast_ref(),
-        _ => None,
-    };
-    found.ok_or_else(|| Error::NoSuchOverload(String::new()))
-}
-
-/// An argument that is a text.
-fn text(arguments: &[Value], at: usize) -> Result<&str, Error> {
-    match arguments.get(at) {
-        Some(Value::String(text)) => Ok(text),
-        _ => Err(Error::NoSuchOverload(String::new())),
-    }
 }
 
 /// Makes one of our types a value of the language: equal when it is equal.

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use cel::{Error, Function, Gives, Kind, Type, Value, function, method};
+use cel::arguments::{own, text};
+use cel::{Budget, Error, Function, Gives, Kind, Type, Value, function, method};
 
-use super::{foreign, own, text};
+use super::foreign;
 
 const IP: &str = "net.IP";
 const CIDR: &str = "net.CIDR";
@@ -28,12 +29,12 @@ foreign!(Ip, IP);
 foreign!(Cidr, CIDR);
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("ip", TEXT, Gives::Is(Type::Foreign(IP)), |of, _| {
-        read_ip(text(of, 0)?).map(|ip| Value::foreign(Ip(ip)))
+    function("ip", TEXT, Gives::Is(Type::Foreign(IP)), |of, budget| {
+        read_ip(paid(of, 0, budget)?).map(|ip| Value::foreign(Ip(ip)))
     }),
-    function("isIP", TEXT, BOOL, |of, _| Ok(Value::Bool(read_ip(text(of, 0)?).is_ok()))),
-    function("ip.isCanonical", TEXT, BOOL, |of, _| {
-        let text = text(of, 0)?;
+    function("isIP", TEXT, BOOL, |of, budget| Ok(Value::Bool(read_ip(paid(of, 0, budget)?).is_ok()))),
+    function("ip.isCanonical", TEXT, BOOL, |of, budget| {
+        let text = paid(of, 0, budget)?;
         Ok(Value::Bool(read_ip(text)?.to_string() == text))
     }),
     function("string", ONE_IP, Gives::Is(Type::String), |of, _| Ok(Value::from(ip(of)?.to_string()))),
@@ -54,10 +55,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let is_other = ip.is_unspecified() || ip.is_loopback() || ip.is_multicast() || is_link_local(ip);
         Ok(Value::Bool(!is_other && ip != IpAddr::V4(Ipv4Addr::BROADCAST)))
     }),
-    function("cidr", TEXT, Gives::Is(Type::Foreign(CIDR)), |of, _| {
-        read_cidr(text(of, 0)?).map(Value::foreign)
+    function("cidr", TEXT, Gives::Is(Type::Foreign(CIDR)), |of, budget| {
+        read_cidr(paid(of, 0, budget)?).map(Value::foreign)
     }),
-    function("isCIDR", TEXT, BOOL, |of, _| Ok(Value::Bool(read_cidr(text(of, 0)?).is_ok()))),
+    function("isCIDR", TEXT, BOOL, |of, budget| Ok(Value::Bool(read_cidr(paid(of, 0, budget)?).is_ok()))),
     function("string", ONE_CIDR, Gives::Is(Type::String), |of, _| {
         let cidr: &Cidr = own(of, 0)?;
         Ok(Value::from(format!("{}/{}", cidr.ip, cidr.length)))
@@ -66,16 +67,16 @@ pub(super) static FUNCTIONS: &[Function] = &[
         let (cidr, ip): (&Cidr, &Ip) = (own(of, 0)?, own(of, 1)?);
         Ok(Value::Bool(cidr.has(ip.0)))
     }),
-    method("containsIP", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, _| {
+    method("containsIP", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, budget| {
         let cidr: &Cidr = own(of, 0)?;
-        Ok(Value::Bool(cidr.has(read_ip(text(of, 1)?)?)))
+        Ok(Value::Bool(cidr.has(read_ip(paid(of, 1, budget)?)?)))
     }),
     method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Foreign(CIDR)], BOOL, |of, _| {
         let (cidr, other): (&Cidr, &Cidr) = (own(of, 0)?, own(of, 1)?);
         Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
     }),
-    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, _| {
-        let (cidr, other): (&Cidr, Cidr) = (own(of, 0)?, read_cidr(text(of, 1)?)?);
+    method("containsCIDR", &[Kind::Foreign(CIDR), Kind::Text], BOOL, |of, budget| {
+        let (cidr, other): (&Cidr, Cidr) = (own(of, 0)?, read_cidr(paid(of, 1, budget)?)?);
         Ok(Value::Bool(cidr.has(other.ip) && other.length >= cidr.length))
     }),
     method("ip", ONE_CIDR, Gives::Is(Type::Foreign(IP)), |of, _| {
@@ -96,6 +97,13 @@ impl Cidr {
     fn has(&self, ip: IpAddr) -> bool {
         ip.is_ipv4() == self.ip.is_ipv4() && masked(ip, self.length) == masked(self.ip, self.length)
     }
+}
+
+/// A text that is read, and repeated where it is wrong.
+fn paid<'a>(of: &'a [Value], at: usize, budget: &mut Budget) -> Result<&'a str, Error> {
+    let text = text(of, at)?;
+    budget.read(text.len())?;
+    Ok(text)
 }
 
 fn ip(of: &[Value]) -> Result<IpAddr, Error> {

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
+use cel::arguments::{own, text};
 use cel::{Error, Function, Gives, Kind, Type, Value, function, method};
 
-use super::{foreign, own, text};
+use super::foreign;
 use crate::quantity::{Format, Quantity};
 
 const NAME: &str = "kubernetes.Quantity";

@@ -2,9 +2,10 @@
 
 use std::cmp::Ordering;
 
-use cel::{Error, Function, Gives, Kind, Type, Value, function, method};
+use cel::arguments::{own, text};
+use cel::{Budget, Error, Function, Gives, Kind, Type, Value, function, method};
 
-use super::{foreign, own, text};
+use super::foreign;
 
 const NAME: &str = "kubernetes.Semver";
 const TEXT: &[Kind] = &[Kind::Text];
@@ -25,21 +26,21 @@ struct Version {
 foreign!(Version, NAME);
 
 pub(super) static FUNCTIONS: &[Function] = &[
-    function("semver", TEXT, VERSION, |of, _| made(of)),
-    function("semver", LOOSE, VERSION, |of, _| made(of)),
-    function("isSemver", TEXT, BOOL, |of, _| Ok(Value::Bool(read(of)?.is_some()))),
-    function("isSemver", LOOSE, BOOL, |of, _| Ok(Value::Bool(read(of)?.is_some()))),
+    function("semver", TEXT, VERSION, made),
+    function("semver", LOOSE, VERSION, made),
+    function("isSemver", TEXT, BOOL, |of, budget| Ok(Value::Bool(read(of, budget)?.is_some()))),
+    function("isSemver", LOOSE, BOOL, |of, budget| Ok(Value::Bool(read(of, budget)?.is_some()))),
     method("major", ONE, INT, |of, _| number(of, 0)),
     method("minor", ONE, INT, |of, _| number(of, 1)),
     method("patch", ONE, INT, |of, _| number(of, 2)),
-    method("isLessThan", TWO, BOOL, |of, _| Ok(Value::Bool(compare(of)?.is_lt()))),
-    method("isGreaterThan", TWO, BOOL, |of, _| Ok(Value::Bool(compare(of)?.is_gt()))),
-    method("compareTo", TWO, INT, |of, _| Ok(Value::Int(compare(of)? as i64))),
+    method("isLessThan", TWO, BOOL, |of, budget| Ok(Value::Bool(compare(of, budget)?.is_lt()))),
+    method("isGreaterThan", TWO, BOOL, |of, budget| Ok(Value::Bool(compare(of, budget)?.is_gt()))),
+    method("compareTo", TWO, INT, |of, budget| Ok(Value::Int(compare(of, budget)? as i64))),
 ];
 
-fn made(of: &[Value]) -> Result<Value, Error> {
+fn made(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
     let wrong = || Error::failed(format!("invalid semantic version {:?}", text(of, 0).unwrap_or_default()));
-    Ok(Value::foreign(read(of)?.ok_or_else(wrong)?))
+    Ok(Value::foreign(read(of, budget)?.ok_or_else(wrong)?))
 }
 
 fn number(of: &[Value], at: usize) -> Result<Value, Error> {
@@ -47,8 +48,9 @@ fn number(of: &[Value], at: usize) -> Result<Value, Error> {
     i64::try_from(version.numbers[at]).map(Value::Int).map_err(|_| Error::failed("integer overflow"))
 }
 
-fn compare(of: &[Value]) -> Result<Ordering, Error> {
+fn compare(of: &[Value], budget: &mut Budget) -> Result<Ordering, Error> {
     let (one, two): (&Version, &Version) = (own(of, 0)?, own(of, 1)?);
+    budget.spend(one.before.len().min(two.before.len()))?;
     Ok(one.cmp(two))
 }
 
@@ -82,9 +84,11 @@ impl PartialOrd for Version {
 }
 
 /// The version of the first argument; a second one that is true allows `v1.2` and `01.2.3`.
-fn read(of: &[Value]) -> Result<Option<Version>, Error> {
+fn read(of: &[Value], budget: &mut Budget) -> Result<Option<Version>, Error> {
     let is_loose = matches!(of.get(1), Some(Value::Bool(true)));
-    Ok(version(text(of, 0)?, is_loose))
+    let text = text(of, 0)?;
+    budget.read(text.len())?;
+    Ok(version(text, is_loose))
 }
 
 fn version(text: &str, is_loose: bool) -> Option<Version> {

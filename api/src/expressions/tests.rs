@@ -1,10 +1,12 @@
 //! What the functions of Kubernetes give.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::time::{Duration, Instant};
+
 use cel::{Bindings, Budget, Program, Value};
 use fastrand::Rng;
 
-use super::{MAX_MESSAGE, environment, message};
+use super::{MAX_MESSAGE, STEPS_AN_EXPRESSION, environment, message};
 
 fn run(source: &str) -> Result<Value, cel::Error> {
     let program =
@@ -71,11 +73,41 @@ fn whatever_text_comes_is_an_answer() {
 }
 
 #[test]
+fn long_texts_cost_what_they_take() {
+    const BYTES: usize = 1_000_000;
+    /// Far more than it takes to read a text once.
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let environment = environment().with("t", cel::Type::String);
+    let run = |source: &str, text: &str| {
+        let mut budget = Budget::of(STEPS_AN_EXPRESSION);
+        let bindings = Bindings::default().with("t", Value::from(text));
+        let told = Program::compile(source, &environment).unwrap().run(&bindings, &mut budget);
+        (told, STEPS_AN_EXPRESSION - budget.left())
+    };
+    let long = "a".repeat(BYTES);
+    for (source, text, times) in [
+        ("isIP(t) || isCIDR(t)", long.clone(), 2),
+        ("isSemver(t)", format!("1.1.1-{long}"), 1),
+        ("[url(t).getHost(), url(t).getHostname(), url(t).getPort()] == []", format!("http://{long}"), 6),
+    ] {
+        let (told, steps) = run(source, &text);
+        assert!(told.is_ok() && steps >= (times * BYTES / 10) as u64, "{source} costs {steps}: {told:?}");
+    }
+    let query: String = (0..BYTES / 8).map(|at| format!("&{at}")).collect();
+    let begin = Instant::now();
+    let (told, _) = run("url(t).getQuery().size() == 125000", &format!("/?{query}"));
+    assert!(matches!(told, Ok(Value::Bool(true))), "{told:?}");
+    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+#[test]
 fn a_message_is_one_line_that_says_something() {
-    assert_eq!(message(&Value::from(" it is so ")), Some("it is so".to_owned()));
+    let told = |made: &Value, plain| message(Some(made.clone()), plain, || "it failed".to_owned());
+    assert_eq!(told(&Value::from(" it is so "), "plain"), "it is so");
     for other in
         [Value::from(" "), Value::from("a\nb"), Value::from("x".repeat(MAX_MESSAGE + 1)), Value::Int(1)]
     {
-        assert_eq!(message(&other), None);
+        assert_eq!(told(&other, "plain"), "plain");
+        assert_eq!(told(&other, ""), "it failed");
     }
 }

@@ -1,8 +1,11 @@
 //! URLs and their parts: `url(self).getScheme() == 'https'`.
 
+use std::collections::BTreeMap;
+
+use cel::arguments::{own, text};
 use cel::{Error, Function, Gives, Key, Kind, Type, Value, function, method};
 
-use super::{foreign, own, text};
+use super::foreign;
 
 const NAME: &str = "kubernetes.URL";
 const TEXT: &[Kind] = &[Kind::Text];
@@ -37,13 +40,27 @@ pub(super) static FUNCTIONS: &[Function] = &[
         budget.read(text.len())?;
         Ok(Value::Bool(read(text).is_some()))
     }),
-    method("getScheme", ONE, WORD, |of, _| Ok(Value::from(one(of)?.scheme.as_str()))),
-    method("getHost", ONE, WORD, |of, _| Ok(Value::from(one(of)?.host.as_str()))),
-    method("getHostname", ONE, WORD, |of, _| {
-        let name = host_and_port(&one(of)?.host).0;
+    method("getScheme", ONE, WORD, |of, budget| {
+        let scheme = &one(of)?.scheme;
+        budget.read(scheme.len())?;
+        Ok(Value::from(scheme.as_str()))
+    }),
+    method("getHost", ONE, WORD, |of, budget| {
+        let host = &one(of)?.host;
+        budget.read(host.len())?;
+        Ok(Value::from(host.as_str()))
+    }),
+    method("getHostname", ONE, WORD, |of, budget| {
+        let host = &one(of)?.host;
+        budget.read(host.len())?;
+        let name = host_and_port(host).0;
         Ok(Value::from(name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)))
     }),
-    method("getPort", ONE, WORD, |of, _| Ok(Value::from(host_and_port(&one(of)?.host).1))),
+    method("getPort", ONE, WORD, |of, budget| {
+        let host = &one(of)?.host;
+        budget.read(host.len())?;
+        Ok(Value::from(host_and_port(host).1))
+    }),
     method("getEscapedPath", ONE, WORD, |of, budget| {
         let path = &one(of)?.path;
         budget.read(path.len())?;
@@ -138,14 +155,11 @@ fn escaped(path: &str) -> String {
 
 fn pairs(query: &str) -> Value {
     let query = query.split('#').next().unwrap_or_default();
-    let mut found: Vec<(String, Vec<Value>)> = Vec::new();
+    let mut found: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Some(name), Some(value)) = (unescaped(name, true), unescaped(value, true)) else { continue };
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, values)) => values.push(Value::from(value)),
-            None => found.push((name, vec![Value::from(value)])),
-        }
+        found.entry(name).or_default().push(Value::from(value));
     }
     Value::map(found.into_iter().map(|(name, values)| (Key::from(name.as_str()), Value::list(values))))
 }

@@ -37,16 +37,9 @@ pub fn fits(value: &Value, depth: usize) -> bool {
     }
 }
 
-/// [`fits`] for an object, but for its record of who owns what, which follows the rest, a few levels deeper.
-pub fn fits_but_for_record(object: &Map<String, Value>, depth: usize) -> bool {
-    let fits_within =
-        |value: &Value, steps: usize| depth.checked_sub(steps).is_some_and(|left| fits(value, left));
-    object.iter().all(|(name, value)| match value.as_object() {
-        Some(metadata) if name == "metadata" => {
-            metadata.iter().all(|(name, value)| name == "managedFields" || fits_within(value, 2))
-        }
-        _ => fits_within(value, 1),
-    })
+/// [`fits`] for the fields of an object.
+pub fn fits_each(object: &Map<String, Value>, depth: usize) -> bool {
+    depth > 0 && object.values().all(|field| fits(field, depth - 1))
 }
 
 /// Refuses what nests too deep to be walked.

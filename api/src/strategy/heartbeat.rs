@@ -5,8 +5,7 @@ use serde_json::{Map, Value};
 use super::Json;
 
 /// What every write changes of its object, whatever it is about.
-const OF_THE_WRITE: [&[&str]; 2] =
-    [&["metadata", "resourceVersion"], &["metadata", "managedFields", "*", "time"]];
+const OF_THE_WRITE: [&[&str]; 1] = [&["metadata", "resourceVersion"]];
 
 /// True when two objects differ in nothing but these fields and what every write changes; `*` stands for each item of a
 /// list.

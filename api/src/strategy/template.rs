@@ -13,11 +13,20 @@ use crate::fault::Fault;
 use crate::path::PathBuf;
 use crate::{defaults, schema, validate};
 
-/// Fills in the pod's spec at a dotted path.
+/// Fills in the spec of a Pod.
+pub(super) fn default_pod(pod: &mut Json) {
+    default_by(pod, "spec", defaults::pod_spec);
+}
+
+/// Fills in the spec of a template's pods at a dotted path.
 pub(super) fn default(object: &mut Json, path: &str) {
+    default_by(object, path, defaults::template_spec);
+}
+
+fn default_by(object: &mut Json, path: &str, fill_in: fn(&mut Map<String, Value>)) {
     if let Some(spec) = object_at(object, path) {
         schema::require("core.v1.PodSpec", spec);
-        defaults::pod_spec(spec);
+        fill_in(spec);
     }
 }
 

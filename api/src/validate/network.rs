@@ -31,14 +31,14 @@ pub(super) fn check(spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
     }
 }
 
-/// In the host's network a port cannot be another one outside.
+/// In the host's network a port cannot be another one outside. A template may leave it open: its pods say it.
 fn host_ports(spec: &PodSpec, path: &Path<'_>, faults: &mut Faults) {
     let containers = &path.field("containers");
     for (index, container) in spec.containers.iter().enumerate() {
         let container_path = containers.index(index);
         let ports = container_path.field("ports");
         for (index, port) in container.ports.iter().flatten().enumerate() {
-            if port.host_port.unwrap_or_default() != port.container_port {
+            if ![0, port.container_port].contains(&port.host_port.unwrap_or_default()) {
                 let what =
                     format!("the pod is in the host's network, where the port is {}", port.container_port);
                 let remedy = "remove it, or write the same number as `containerPort`";

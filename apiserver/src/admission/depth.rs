@@ -1,6 +1,6 @@
 //! Nothing is written that nests so deep that a list of it could not be read.
 
-use api::patch::{MAX_DEPTH, fits_but_for_record};
+use api::patch::{MAX_DEPTH, fits_each};
 use async_trait::async_trait;
 
 use super::{Admission, Attempt};
@@ -13,7 +13,7 @@ pub struct Depth;
 #[async_trait]
 impl Admission for Depth {
     async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        if fits_but_for_record(&attempt.object, MAX_DEPTH) {
+        if fits_each(&attempt.object, MAX_DEPTH) {
             return Ok(());
         }
         let name = attempt.name;

@@ -7,7 +7,7 @@ use http::{Method, StatusCode, Uri};
 use serde_json::json;
 
 use crate::identity::Identity;
-use crate::request::decode_percent;
+use crate::request::{boolean, decode_percent};
 use crate::selector::FieldSelector;
 use crate::status::Status;
 
@@ -47,6 +47,8 @@ pub struct ResourceAttributes {
     pub name: String,
     /// The namespace; a Namespace lies in itself, so that roles in it may speak of it.
     pub namespace: String,
+    /// Which fields the objects of a list or a watch must have; empty for all else.
+    pub fields: FieldSelector,
 }
 
 impl Attributes {
@@ -83,6 +85,7 @@ impl Attributes {
             subresource: part(2),
             name: part(1),
             namespace: namespace.to_owned(),
+            fields: FieldSelector::default(),
         };
         let query = Asked::of(uri);
         let verb = match *method {
@@ -97,9 +100,12 @@ impl Attributes {
             Method::DELETE => "delete",
             _ => &method.as_str().to_lowercase(),
         };
-        // A list of one name is what a role for that name allows.
-        if on.name.is_empty() && matches!(verb, "list" | "watch" | "deletecollection") {
-            on.name = query.name;
+        if matches!(verb, "list" | "watch" | "deletecollection") {
+            // A list of one name is what a role for that name allows.
+            if on.name.is_empty() {
+                on.name = query.fields.name().unwrap_or_default().to_owned();
+            }
+            on.fields = query.fields;
         }
         Ok(Self { verb: verb.to_owned(), on: On::Resource(on) })
     }
@@ -173,11 +179,11 @@ impl Attributes {
     }
 }
 
-/// What the query of a list says about the verb and the name; of several parameters of one name the last counts.
+/// What the query of a list says about the verb and the objects; of several parameters of one name the last counts.
 #[derive(Debug, Default)]
 struct Asked {
     watch: bool,
-    name: String,
+    fields: FieldSelector,
 }
 
 impl Asked {
@@ -187,11 +193,9 @@ impl Asked {
         let Ok(pairs) = Query::<Vec<(String, String)>>::try_from_uri(uri) else { return asked };
         for (name, value) in pairs.0 {
             match name.as_str() {
-                "watch" => asked.watch = !matches!(value.to_lowercase().as_str(), "0" | "f" | "false"),
-                "fieldSelector" => {
-                    let selector = FieldSelector::parse(&value).unwrap_or_default();
-                    asked.name = selector.name().unwrap_or_default().to_owned();
-                }
+                // Read as whoever answers reads it, so that nobody watches who may but list.
+                "watch" => asked.watch = boolean(&value),
+                "fieldSelector" => asked.fields = FieldSelector::parse(&value).unwrap_or_default(),
                 _ => {}
             }
         }

@@ -11,9 +11,9 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::pem::parse_x509_pem;
 use x509_parser::prelude::FromDer as _;
 
-use super::{Attributes, Auth, Decision, ResourceAttributes};
+use super::{Attributes, Auth, ResourceAttributes};
 use crate::admission::{Admission, Attempt, Operation};
-use crate::identity::{Identity, MASTERS};
+use crate::identity::{Identity, MASTERS, PEER};
 use crate::status::Status;
 
 /// The name of requests in the store.
@@ -48,8 +48,7 @@ impl CertificateRequests {
                 name: name.to_owned(),
                 ..ResourceAttributes::default()
             };
-            let decision = self.auth.authorizer().decide(attempt.user, &Attributes::on(verb, on));
-            matches!(decision, Decision::Allowed(_))
+            self.auth.decide(attempt.user, &Attributes::on(verb, on)).is_allowed()
         };
         if may(signer) || domain.is_some_and(|domain| may(&domain)) {
             return Ok(());
@@ -86,8 +85,12 @@ impl Admission for CertificateRequests {
 fn ask_as(request: &mut Json, user: &Identity) {
     // A request without a spec is refused by its kind.
     let Some(spec) = request.get_mut("spec").and_then(Value::as_object_mut) else { return };
-    let extra: Map<String, Value> =
-        user.extra.iter().map(|(name, values)| (name.clone(), values.clone().into())).collect();
+    let said = user.extra.iter().filter(|(name, _)| *name != PEER);
+    let mut extra: Map<String, Value> =
+        said.map(|(name, values)| (name.clone(), values.clone().into())).collect();
+    if let Some(peer) = user.peer {
+        extra.insert(PEER.to_owned(), vec![peer.to_string()].into());
+    }
     let said = [
         ("username", Value::from(user.user.as_str())),
         ("uid", Value::from(user.uid.as_str())),

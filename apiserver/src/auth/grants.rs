@@ -36,9 +36,9 @@ impl Admission for Grants {
                 group: resource.group.to_string(),
                 version: resource.version.to_string(),
                 resource: resource.plural.to_string(),
-                subresource: String::new(),
                 name: attempt.name.to_owned(),
                 namespace: attempt.namespace.unwrap_or_default().to_owned(),
+                ..ResourceAttributes::default()
             };
             self.auth.check(attempt.user, &Attributes::on("create", on))?;
         }

@@ -59,6 +59,7 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
             subresource: own(subresource),
             name: own(name),
             namespace: own(namespace),
+            ..ResourceAttributes::default()
         };
         Attributes::on("impersonate", on)
     };
@@ -84,7 +85,10 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<Wanted>, Status> {
     if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
         groups.push(if user == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED }.to_owned());
     }
-    Ok(Some(Wanted { identity: Identity { user, uid: uid.unwrap_or_default(), groups, extra }, needed }))
+    Ok(Some(Wanted {
+        identity: Identity { user, uid: uid.unwrap_or_default(), groups, extra, ..Identity::default() },
+        needed,
+    }))
 }
 
 fn text(name: &str, value: &http::HeaderValue) -> Result<String, Status> {

@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use self::kind::Kind;
+use crate::auth::told::Told;
 use crate::held::Held;
 use crate::identity::{Identity, MASTERS};
 use crate::request;
@@ -106,10 +107,18 @@ async fn pass(State(bounds): State<Arc<Bounds>>, request: Request<Body>, next: N
     let admitted = bounds.admit(kind, &request).and_then(|place| Ok((place, bounds.time(&request)?)));
     let (place, time) = match admitted {
         Ok(admitted) => admitted,
-        Err(refused) => return refused.into_response(),
+        Err(refused) => {
+            let (told, refused) = (Told::begin(&request), refused.into_response());
+            told.answered(refused.status());
+            return refused;
+        }
     };
     if kind == Kind::Lasting {
         let response = next.run(request).await;
+        // A refusal does not go on, and whoever may not watch takes no place from those who may by not reading it.
+        if response.status().is_client_error() || response.status().is_server_error() {
+            return response;
+        }
         return response.map(|body| Body::new(Held::new(body, place)));
     }
     match timeout(time, next.run(request)).await {

@@ -4,7 +4,7 @@
 use axum::body::to_bytes;
 use axum::routing::any;
 use futures_util::{FutureExt as _, StreamExt as _};
-use http::{Method, header};
+use http::{Method, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
@@ -27,15 +27,19 @@ impl Server {
         let handler = move |request: Request<Body>| {
             let mut opened = opened.clone();
             async move {
-                if request.uri().query().is_some_and(|query| query.contains("watch")) {
+                let query = request.uri().query().unwrap_or_default();
+                if query.contains("refused") {
+                    return Status::new(StatusCode::FORBIDDEN, "Forbidden", "no").into_response();
+                }
+                if query.contains("watch") {
                     let first = futures_util::stream::once(async { Ok::<_, axum::Error>("{}\n") });
-                    return Body::from_stream(first.chain(futures_util::stream::pending()));
+                    return Body::from_stream(first.chain(futures_util::stream::pending())).into_response();
                 }
                 if request.uri().path() == "/large" {
-                    return Body::from(vec![b'x'; 1_000_000]);
+                    return Body::from(vec![b'x'; 1_000_000]).into_response();
                 }
                 let _ = opened.wait_for(|is_open| *is_open).await;
-                Body::from("{}")
+                Body::from("{}").into_response()
             }
         };
         let router = bounded(Router::new().fallback(any(handler)), LIMITS);
@@ -97,6 +101,18 @@ async fn watches_are_counted_by_themselves_and_never_cut() {
     passes(100 * LIMITS.time).await;
     assert!(first.next().await.unwrap().is_ok());
     drop(second);
+    assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_watch_that_is_refused_takes_no_place_though_nobody_reads_why() {
+    let server = Server::new();
+    let refused = format!("{WATCH}&labelSelector=refused");
+    let mut unread = Vec::new();
+    for _ in 0..2 * LIMITS.lasting {
+        unread.push(server.ask(Method::GET, &refused, &[]).await);
+    }
+    assert!(unread.iter().all(|answer| answer.status() == 403));
     assert_eq!(server.ask(Method::GET, WATCH, &[]).await.status(), 200);
 }
 

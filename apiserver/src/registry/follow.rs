@@ -15,7 +15,7 @@ use super::pages::Pages;
 use crate::catalog::{Catalog, Rows};
 use crate::resource::Fields;
 use crate::storage::{Batch, Change, Entry, Error, Revision, Store};
-use crate::store::{Draft, Memory, Object, Scope};
+use crate::store::{Draft, Followed, Memory, Object, Scope};
 
 /// Between two tries to follow a store that does not answer.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
@@ -51,7 +51,7 @@ pub(super) async fn fill(store: &dyn Store, rows: &Rows) -> Result<(Memory, Revi
             }
         }
     }
-    cache.follow_up_to(pages.revision);
+    cache.follow(pages.revision, []);
     Ok((cache, pages.revision))
 }
 
@@ -92,17 +92,20 @@ impl Follower {
             }
         }
         written.sort_by_key(|entry| entry.modified);
-        for (stored, object) in written.iter().filter_map(|entry| read(&self.rows, entry)) {
-            self.cache.follow_put(stored, object);
-        }
+        let mut changes: Vec<Followed> = written
+            .iter()
+            .filter_map(|entry| read(&self.rows, entry))
+            .map(|(stored, object)| Followed::Put { resource: stored.to_owned(), object })
+            .collect();
         for (stored, _) in self.rows.stored() {
             for object in self.cache.list(stored, &Scope::All).objects {
-                if !here.contains(key::of(stored, object.namespace(), object.name()).as_str()) {
-                    self.cache.follow_delete(stored, object.namespace(), object.name(), pages.revision);
+                let (namespace, name) = (object.namespace(), object.name());
+                if !here.contains(key::of(stored, namespace, name).as_str()) {
+                    changes.push(gone(key::Place { stored, namespace, name }));
                 }
             }
         }
-        self.moved_to(pages.revision);
+        self.moved_to(pages.revision, changes);
         Ok(())
     }
 
@@ -124,28 +127,26 @@ impl Follower {
     }
 
     fn apply(&mut self, batch: &Batch) {
-        for event in &batch.events {
-            let Some(place) = key::parse(&event.key) else { continue };
-            let Some(fields) = self.rows.fields(place.stored) else { continue };
+        let changes = batch.events.iter().filter_map(|event| {
+            let place = key::parse(&event.key)?;
+            let fields = self.rows.fields(place.stored)?;
             match &event.change {
                 Change::Put { value, .. } => {
                     let object = self.left.find(&event.key, value, fields, batch.revision);
-                    if let Some(object) = object.or_else(|| decode(&event.key, value, fields, batch.revision))
-                    {
-                        self.cache.follow_put(place.stored, object);
-                    }
+                    let object = object.or_else(|| decode(&event.key, value, fields, batch.revision))?;
+                    Some(Followed::Put { resource: place.stored.to_owned(), object })
                 }
-                Change::Delete { .. } => {
-                    self.cache.follow_delete(place.stored, place.namespace, place.name, batch.revision);
-                }
+                Change::Delete { .. } => Some(gone(place)),
             }
-        }
-        self.moved_to(batch.revision);
+        });
+        // Read before the cache is held.
+        let changes = changes.collect();
+        self.moved_to(batch.revision, changes);
     }
 
-    fn moved_to(&mut self, revision: Revision) {
+    fn moved_to(&mut self, revision: Revision, changes: Vec<Followed>) {
         self.revision = revision;
-        self.cache.follow_up_to(revision);
+        self.cache.follow(revision, changes);
         self.show();
     }
 
@@ -198,6 +199,12 @@ impl Follower {
         // Who asked may not wait any more.
         drop(wish.done.send(Ok(())));
     }
+}
+
+/// That what stood in that place is gone.
+fn gone(place: key::Place<'_>) -> Followed {
+    let key::Place { stored, namespace, name } = place;
+    Followed::Delete { resource: stored.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
 /// The resource and the object of an entry.

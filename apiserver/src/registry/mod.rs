@@ -14,7 +14,6 @@ mod tests;
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use self::follow::{Follower, Wish};
@@ -22,7 +21,7 @@ use self::left::Left;
 use crate::catalog::{Catalog, Defined, Rows};
 use crate::resource::{Fields, Resource};
 use crate::storage::{self, Compare, Expected, Outcome, Revision, Store, Transaction};
-use crate::store::{Draft, Memory, Object};
+use crate::store::{Content, Draft, Memory, Object};
 
 /// How often an object is put into a namespace that somebody else is writing.
 const TRIES: usize = 5;
@@ -118,10 +117,11 @@ impl Registry {
         if !lacks() {
             return false;
         }
-        let _alone = self.recalling.lock().await;
-        if !lacks() {
-            return true;
-        }
+        let Ok(_alone) = self.recalling.try_lock() else {
+            // What comes of it for whoever was first is the same for all who wait: one log is not read for each of them.
+            drop(self.recalling.lock().await);
+            return !lacks();
+        };
         let read = past::take_in(self.store.as_ref(), &self.cache, self.rows()).await;
         read.inspect_err(|error| tracing::warn!(%error, "the log cannot be read; clients list instead"))
             .is_ok()
@@ -179,10 +179,15 @@ impl Registry {
     /// # Errors
     /// [`Error::Exists`], [`Error::Ending`], [`Error::Changed`] when others write the namespace all the time, or what is
     /// wrong with the store.
-    pub async fn create(&self, resource: &Resource, object: &Map<String, Value>) -> Result<Object, Error> {
+    pub async fn create<'a>(
+        &self,
+        resource: &Resource,
+        content: impl Into<Content<'a>>,
+    ) -> Result<Object, Error> {
+        let content = content.into();
         let mut was_there = false;
         for _ in 0..TRIES {
-            let draft = Draft::new(object, &self.fields(resource));
+            let draft = Draft::new(content, &self.fields(resource));
             let key = key::of(resource.stored(), draft.namespace(), draft.name());
             let namespace = self.cache.get(NAMESPACES, "", draft.namespace());
             if namespace.as_ref().map_or(was_there, Object::is_doomed) {
@@ -215,13 +220,13 @@ impl Registry {
     ///
     /// # Errors
     /// [`Error::Changed`], or what is wrong with the store.
-    pub async fn replace(
+    pub async fn replace<'a>(
         &self,
         resource: &Resource,
         before: &Object,
-        object: &Map<String, Value>,
+        content: impl Into<Content<'a>>,
     ) -> Result<Object, Error> {
-        self.overwrite(resource, before, object, Durable::First).await
+        self.overwrite(resource, before, content.into(), Durable::First).await
     }
 
     /// The same for an object that says nothing new but that somebody is still there: it is answered at once, and what a
@@ -229,13 +234,13 @@ impl Registry {
     ///
     /// # Errors
     /// As of [`Self::replace`].
-    pub async fn renew(
+    pub async fn renew<'a>(
         &self,
         resource: &Resource,
         before: &Object,
-        object: &Map<String, Value>,
+        content: impl Into<Content<'a>>,
     ) -> Result<Object, Error> {
-        self.overwrite(resource, before, object, Durable::Later).await
+        self.overwrite(resource, before, content.into(), Durable::Later).await
     }
 
     /// Takes an object out.
@@ -252,10 +257,10 @@ impl Registry {
         &self,
         resource: &Resource,
         before: &Object,
-        object: &Map<String, Value>,
+        content: Content<'_>,
         durable: Durable,
     ) -> Result<Object, Error> {
-        let draft = Draft::new(object, &self.fields(resource));
+        let draft = Draft::new(content, &self.fields(resource));
         if before.is(&draft) {
             return Ok(before.clone());
         }

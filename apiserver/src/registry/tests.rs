@@ -1,7 +1,7 @@
 //! What is written is read back, by whoever asks next and after a restart, and comes to watchers once and in order.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::store::Scope;
@@ -80,6 +80,41 @@ async fn watchers_see_every_write_once_and_in_order() {
     assert_eq!(revisions, sorted);
 }
 
+/// Several objects that go in one transaction, or while nobody follows, go at one revision.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_watches_while_many_go_at_once_hears_of_all_of_them() {
+    const MANY: usize = 100;
+    for _ in 0..20 {
+        let store = Arc::new(storage::Memory::new(storage::Limits::default()));
+        let registry = open(&store).await;
+        let mut gone = Transaction::default();
+        for count in 0..MANY {
+            let object = registry.create(&row(), &pod(&format!("p{count}"), "Pending")).await.unwrap();
+            let one = Transaction::delete(
+                &key::of("pods", "default", object.name()),
+                Expected::Modified(object.revision()),
+            );
+            gone.compares.extend(one.compares);
+            gone.writes.extend(one.writes);
+        }
+        let cache = registry.cache();
+        let mut watcher = cache.watch("pods", Scope::All, cache.revision()).unwrap();
+        let watching = std::thread::spawn(move || {
+            // As fast as can be, so that it looks while they go.
+            while !watcher.has_news() {}
+            let mut seen = 0;
+            loop {
+                match watcher.ready().unwrap().len() {
+                    0 => return seen,
+                    more => seen += more,
+                }
+            }
+        });
+        store.commit(gone).await.unwrap();
+        assert_eq!(watching.join().unwrap(), MANY);
+    }
+}
+
 #[tokio::test]
 async fn a_log_that_moved_on_is_caught_up_with() {
     let store = Arc::new(storage::Memory::new(storage::Limits::default()));
@@ -100,7 +135,7 @@ async fn a_log_that_moved_on_is_caught_up_with() {
     for object in [&kept, &gone] {
         follower.cache.load("pods", object.clone());
     }
-    follower.cache.follow_up_to(gone.revision());
+    follower.cache.follow(gone.revision(), []);
     let mut watcher = follower.cache.watch("pods", Scope::All, gone.revision()).unwrap();
 
     registry.replace(&row(), &kept, &pod("kept", "Running")).await.unwrap();

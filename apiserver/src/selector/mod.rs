@@ -170,8 +170,12 @@ impl FieldSelector {
 
     /// Narrows it to the object of that name.
     pub fn require_name(&mut self, name: &str) {
-        let path = "metadata.name".to_owned();
-        self.0.push(FieldRequirement { path, value: name.to_owned(), equal: true });
+        self.require("metadata.name", name);
+    }
+
+    /// Narrows it to objects whose field has that value.
+    pub fn require(&mut self, path: &str, value: &str) {
+        self.0.push(FieldRequirement { path: path.to_owned(), value: value.to_owned(), equal: true });
     }
 
     /// Asks for fields by other names.
@@ -183,9 +187,18 @@ impl FieldSelector {
 
     /// The one name that an object must have to be meant, where it is asked for.
     pub fn name(&self) -> Option<&str> {
-        let named =
-            |requirement: &&FieldRequirement| requirement.equal && requirement.path == "metadata.name";
-        self.0.iter().find(named).map(|requirement| requirement.value.as_str())
+        self.wanted("metadata.name").next()
+    }
+
+    /// True when only objects are meant whose field has that value.
+    pub fn demands(&self, path: &str, value: &str) -> bool {
+        self.wanted(path).any(|wanted| wanted == value)
+    }
+
+    /// The values that a field is asked to have.
+    fn wanted(&self, path: &str) -> impl Iterator<Item = &str> {
+        let of_path = self.0.iter().filter(move |requirement| requirement.equal && requirement.path == path);
+        of_path.map(|requirement| requirement.value.as_str())
     }
 
     /// True when they ask for what an object cannot change: its name and its namespace.

@@ -21,12 +21,35 @@ pub enum Error {
     #[error("{0}")]
     Invalid(String),
     /// There was no room on the disk, and nothing was written.
-    #[error("{file}: no room left on the disk, nothing was written: make room and try again")]
+    #[error(
+        "{file}: no room left on the disk, nothing was written: make room and try again; deleting objects needs \
+         room as well"
+    )]
     Full {
         /// The file that could not grow.
         file: PathBuf,
         /// What the system said.
         source: Arc<io::Error>,
+    },
+    /// An etcd is as large as it may become, and nothing was written.
+    #[error(
+        "the etcd at {store} is full ({reason}), nothing was written: it has reached its --quota-backend-bytes; free space with `etcdctl \
+         defrag`, then `etcdctl alarm disarm`, or start it with a larger quota"
+    )]
+    Quota {
+        /// Where it is.
+        store: String,
+        /// What it says.
+        reason: String,
+    },
+    /// The file that is open is not the one in its place any more.
+    #[error(
+        "{file} was removed or replaced while it is in use: what is written now is lost with the process; save it with `master \
+         backup` before anything is stopped, then restore that"
+    )]
+    Displaced {
+        /// Where it was.
+        file: PathBuf,
     },
     /// The disk failed, and nothing was written.
     #[error("{file}: {reason}, nothing was written: look after the disk and try again")]
@@ -122,11 +145,12 @@ impl Error {
             Self::Failed { .. } | Self::Unreachable { .. } => Advice::Retry,
             Self::Unknown { .. } => Advice::ReadAgain,
             Self::Compacted { .. } => Advice::ListAgain,
-            Self::Full { .. } => Advice::MakeRoom,
+            Self::Full { .. } | Self::Quota { .. } => Advice::MakeRoom,
             Self::Invalid(_)
             | Self::Damaged { .. }
             | Self::Newer { .. }
             | Self::Locked { .. }
+            | Self::Displaced { .. }
             | Self::Exists { .. }
             | Self::Refused { .. }
             | Self::Closed => Advice::GiveUp,

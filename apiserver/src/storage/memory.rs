@@ -88,6 +88,14 @@ impl Store for Memory {
         Ok(Outcome::Committed { revision: state.revision })
     }
 
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        self.commit(transaction).await
+    }
+
+    async fn rest(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         lock(&self.state).history.after(from)?;
         Ok(batches(self.state.clone(), self.newest.subscribe(), from))
@@ -104,6 +112,10 @@ impl Store for Memory {
 
     async fn revision(&self) -> Result<Revision, Error> {
         Ok(lock(&self.state).revision)
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {

@@ -71,17 +71,13 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// As of [`Self::commit`].
-    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
-        self.commit(transaction).await
-    }
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error>;
 
     /// Makes durable what was committed late; for whoever is about to end.
     ///
     /// # Errors
     /// When it cannot be written.
-    async fn rest(&self) -> Result<(), Error> {
-        Ok(())
-    }
+    async fn rest(&self) -> Result<(), Error>;
 
     /// Every write after that revision, in order, without gaps or repeats; a revision yet to come is waited for.
     ///
@@ -103,6 +99,13 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// When the store cannot be reached.
     async fn revision(&self) -> Result<Revision, Error>;
+
+    /// Looks whether what is written is kept and can be written; asked by whoever wants to know, not all the time.
+    ///
+    /// # Errors
+    /// [`Error::Displaced`] when the file was taken from its place, [`Error::Quota`] when there is no room for more, and what
+    /// a look can meet.
+    async fn look(&self) -> Result<(), Error>;
 
     /// Writes a consistent copy to a new file while the store goes on; [`embedded::restore`] reads it.
     ///

@@ -74,6 +74,27 @@ impl Put {
     }
 }
 
+/// What a durable store has done to an object.
+#[derive(Clone, Debug)]
+pub enum Followed {
+    /// It was written.
+    Put {
+        /// Where it lies.
+        resource: String,
+        /// As it was written.
+        object: Object,
+    },
+    /// It was taken out.
+    Delete {
+        /// Where it lay.
+        resource: String,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+}
+
 /// Objects as they were at one revision, by namespace and name.
 #[derive(Clone, Debug)]
 pub struct Listing {
@@ -144,19 +165,18 @@ impl Memory {
         self.lock().resources.remove(resource);
     }
 
-    /// Notes a write that a durable store has made; writes come in the order of their revisions.
-    pub fn follow_put(&self, resource: &str, object: Object) {
-        self.lock().put(resource, object);
-    }
-
-    /// Notes a deletion that a durable store has made under that revision.
-    pub fn follow_delete(&self, resource: &str, namespace: &str, name: &str, revision: u64) {
-        self.lock().delete(resource, namespace, name, revision);
-    }
-
-    /// Says that everything up to that revision has been noted.
-    pub fn follow_up_to(&self, revision: u64) {
+    /// Notes what a durable store has done, in the order of its revisions: all of it up to that revision, which deletions
+    /// bear. Nobody sees a part of it, for whoever has seen a revision asks only for what comes after it.
+    pub fn follow(&self, revision: u64, changes: impl IntoIterator<Item = Followed>) {
         let mut shared = self.lock();
+        for change in changes {
+            match change {
+                Followed::Put { resource, object } => drop(shared.put(&resource, object)),
+                Followed::Delete { resource, namespace, name } => {
+                    shared.delete(&resource, &namespace, &name, revision);
+                }
+            }
+        }
         shared.revision = shared.revision.max(revision);
         shared.reached.send_replace(shared.revision);
     }
@@ -178,7 +198,7 @@ impl Memory {
         }
     }
 
-    /// Waits until everything up to that revision has been noted with [`Self::follow_up_to`].
+    /// Waits until everything up to that revision has been noted with [`Self::follow`].
     pub async fn reached(&self, revision: u64) {
         let mut reached = self.lock().reached.subscribe();
         // The sender lives in the store, which this future borrows: it cannot be gone.

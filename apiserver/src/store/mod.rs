@@ -10,8 +10,8 @@ mod watcher;
 mod tests;
 
 pub(crate) use memory::HISTORY_CHANGES;
-pub use memory::{Listing, Memory, Put};
-pub use object::{Draft, Object};
+pub use memory::{Followed, Listing, Memory, Put};
+pub use object::{Content, Draft, Object};
 pub use watcher::{Before, Change, ChangeKind, Watcher};
 
 /// Which objects of a resource are meant.

@@ -7,6 +7,22 @@ use serde_json::{Map, Value};
 
 use crate::resource::Fields;
 
+/// What is written: an object, and beside it who owns what of it (`metadata.managedFields`, as JSON), which may also stand
+/// in the object itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// The object.
+    pub object: &'a Map<String, Value>,
+    /// Empty when it stands in the object, or nobody owns anything.
+    pub record: &'a [u8],
+}
+
+impl<'a> From<&'a Map<String, Value>> for Content<'a> {
+    fn from(object: &'a Map<String, Value>) -> Self {
+        Self { object, record: &[] }
+    }
+}
+
 /// What selectors ask about an object, taken out when it is written so that a list decodes nothing.
 #[derive(Debug, PartialEq, Eq)]
 struct Index {
@@ -18,7 +34,12 @@ struct Index {
     fields: Fields,
     /// The value of each of the fields.
     values: Box<[Box<str>]>,
+    /// Where in its JSON the record of its owners stands, with its name and the comma after it.
+    record: (u32, u32),
 }
+
+/// What stands before the record.
+const RECORD: &[u8] = br#""managedFields":"#;
 
 /// An object about to be written: encoded, but for the revision it will get.
 #[derive(Clone, Debug)]
@@ -32,7 +53,8 @@ impl Draft {
     /// Encodes an object; `fields` are the paths that field selectors may ask for (`status.phase`).
     ///
     /// Whatever `metadata.resourceVersion` it bears is dropped: the store gives it one.
-    pub fn new(object: &Map<String, Value>, fields: &Fields) -> Self {
+    pub fn new<'a>(content: impl Into<Content<'a>>, fields: &Fields) -> Self {
+        let Content { object, record } = content.into();
         let metadata = object.get("metadata").and_then(Value::as_object);
         let mut head = Vec::with_capacity(1024);
         let mut tail = Vec::with_capacity(1024);
@@ -46,11 +68,23 @@ impl Draft {
         }
         head.extend_from_slice(br#""metadata":{"#);
         for (name, value) in metadata.into_iter().flatten() {
-            if name != "resourceVersion" {
+            if name != "resourceVersion" && name != "managedFields" {
                 member(&mut head, name, value);
                 head.push(b',');
             }
         }
+        let begins = head.len();
+        let inside = metadata.and_then(|metadata| metadata.get("managedFields"));
+        if let (Some(inside), true) = (inside, record.is_empty()) {
+            member(&mut head, "managedFields", inside);
+            head.push(b',');
+        } else if !record.is_empty() {
+            head.extend_from_slice(RECORD);
+            head.extend_from_slice(record);
+            head.push(b',');
+        }
+        let at = |place: usize| u32::try_from(place).unwrap_or(u32::MAX);
+        let record = (at(begins), at(head.len()));
         head.extend_from_slice(br#""resourceVersion":""#);
         tail.extend_from_slice(br#""}"#);
         for (name, value) in object {
@@ -78,6 +112,7 @@ impl Draft {
             labels,
             fields: fields.clone(),
             values,
+            record,
         };
         Self { head, tail, index: Arc::new(index) }
     }
@@ -161,6 +196,28 @@ impl Object {
     /// The object as a tree.
     pub fn decode(&self) -> Map<String, Value> {
         serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+
+    /// The same without the record of its owners, which is most of many an object: see [`Self::record`].
+    pub fn decode_bare(&self) -> Map<String, Value> {
+        let (begins, ends) = self.record_place();
+        match (self.json.get(..begins), self.json.get(ends..)) {
+            (Some(before), Some(after)) if begins < ends => {
+                serde_json::from_slice(&[before, after].concat()).unwrap_or_default()
+            }
+            _ => self.decode(),
+        }
+    }
+
+    /// Who owns what of it, `metadata.managedFields` as JSON; empty when nobody owns anything.
+    pub fn record(&self) -> &[u8] {
+        let (begins, ends) = self.record_place();
+        self.json.get(begins + RECORD.len()..ends.saturating_sub(1)).unwrap_or_default()
+    }
+
+    fn record_place(&self) -> (usize, usize) {
+        let (begins, ends) = self.index.record;
+        (begins as usize, ends as usize)
     }
 
     /// The value of a label.

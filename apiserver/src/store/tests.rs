@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::memory::HISTORY_CHANGES;
-use super::{Change, ChangeKind, Draft, Memory, Put, Scope, TooOld, Watcher};
+use super::{Change, ChangeKind, Content, Draft, Followed, Memory, Put, Scope, TooOld, Watcher};
 use crate::resource::Fields;
 
 fn draft(namespace: &str, name: &str, color: &str) -> Draft {
@@ -160,9 +160,14 @@ async fn what_one_revision_changed_is_never_torn_apart() {
         store.put("pods", &draft("a", &format!("p{at:03}"), "red"));
     }
     let mut watcher = store.watch("pods", Scope::All, 300).unwrap();
-    for at in 0..300 {
-        store.follow_delete("pods", "a", &format!("p{at:03}"), 301);
-    }
+    store.follow(
+        301,
+        (0..300).map(|at| Followed::Delete {
+            resource: "pods".to_owned(),
+            namespace: "a".to_owned(),
+            name: format!("p{at:03}"),
+        }),
+    );
     let seen = next(&mut watcher).await.unwrap();
     assert_eq!((seen.len(), seen[299].revision), (300, 301));
 }
@@ -182,4 +187,37 @@ async fn watches_end_with_their_resource() {
     assert!(next(&mut other).await.is_err());
     assert_eq!(names(&store.list("pods", &Scope::All).objects), ["a/y=red"]);
     assert!(store.watch("pods", Scope::All, 4).is_err() && store.watch("pods", Scope::All, 5).is_ok());
+}
+
+#[test]
+fn the_record_of_owners_is_read_apart_wherever_it_stood() {
+    let record = json!([{"manager": "a", "fieldsV1": {"f:metadata": {"f:labels": {}}}}]);
+    let with = |mut object: Value| {
+        object["metadata"]["managedFields"] = record.clone();
+        object
+    };
+    for bare in [
+        json!({"kind": "Pod", "metadata": {"name": "a", "labels": {"x": "\"managedFields\":["}}, "spec": {"a": [1]}}),
+        json!({"metadata": {}}),
+    ] {
+        let fields = Fields::from([]);
+        let whole = with(bare.clone());
+        let (text, none) = (record.to_string(), "");
+        let inside = Draft::new(whole.as_object().unwrap(), &fields);
+        let content = Content { object: bare.as_object().unwrap(), record: text.as_bytes() };
+        let beside = Draft::new(content, &fields);
+        let without = Draft::new(bare.as_object().unwrap(), &fields);
+        assert_eq!(inside.stored(), beside.stored());
+        for (draft, whole, record) in
+            [(inside, &whole, &*text), (beside, &whole, &*text), (without, &bare, none)]
+        {
+            let object = draft.at(12);
+            assert_eq!(std::str::from_utf8(object.record()), Ok(record));
+            for (read, expected) in [(object.decode(), whole), (object.decode_bare(), &bare)] {
+                let mut expected = expected.clone();
+                expected["metadata"]["resourceVersion"] = "12".into();
+                assert_eq!(Value::Object(read), expected);
+            }
+        }
+    }
 }

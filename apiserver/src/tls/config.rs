@@ -13,7 +13,7 @@ pub struct Keys {
     pub chain: Vec<CertificateDer<'static>>,
     /// The key of the first.
     pub key: PrivateKeyDer<'static>,
-    /// Who may sign client certificates.
+    /// Who may sign client certificates; where there is nobody, no client can say who it is.
     pub client_authorities: Vec<CertificateDer<'static>>,
 }
 
@@ -38,10 +38,14 @@ pub fn config(keys: Keys) -> Result<Arc<ServerConfig>, Error> {
     for authority in keys.client_authorities {
         roots.add(authority).map_err(|error| Error::Clients(error.to_string()))?;
     }
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-        .allow_unauthenticated()
-        .build()
-        .map_err(|error| Error::Clients(error.to_string()))?;
+    let verifier = if roots.is_empty() {
+        WebPkiClientVerifier::no_client_auth()
+    } else {
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| Error::Clients(error.to_string()))?
+    };
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(Error::Serving)?

@@ -6,7 +6,7 @@ mod config;
 mod serve;
 
 pub use config::{Error, Keys, config};
-pub use serve::serve;
+pub use serve::{keep_alive, serve};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! TLS connections: every handshake in the task of its own connection, so that a slow one holds up nobody.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use http::StatusCode;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use rustix::net::sockopt;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -30,6 +32,8 @@ use crate::unread;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests and watches at once on one HTTP/2 connection; a client that wants more opens a second one.
 const STREAMS: u32 = 250;
+/// A connection that was silent for so long is tried by the kernel, which gives up some minutes later.
+const QUIET: Duration = Duration::from_secs(60);
 /// A silent HTTP/2 client is asked so often whether it is still there.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long its answer may take.
@@ -48,7 +52,7 @@ pub async fn serve(
     let stopped = shutdown.clone();
     accept(listener, shutdown, |stream, peer| {
         let acceptor = TlsAcceptor::from(config.borrow().clone());
-        let served = connection(stream, acceptor, router.clone(), stopped.clone());
+        let served = connection(stream, peer.ip(), acceptor, router.clone(), stopped.clone());
         async move {
             if let Err(error) = served.await {
                 tracing::debug!(%peer, error, "a connection ended early");
@@ -60,12 +64,12 @@ pub async fn serve(
 
 async fn connection(
     stream: TcpStream,
+    peer: IpAddr,
     acceptor: TlsAcceptor,
     router: Router,
     mut shutdown: watch::Receiver<bool>,
 ) -> Result<(), String> {
-    // Small answers are not to wait for more of them.
-    let _ = stream.set_nodelay(true);
+    keep_alive(&stream);
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => shaken,
         () = told_to_stop(&mut shutdown) => return Ok(()),
@@ -73,7 +77,8 @@ async fn connection(
     let stream = shaken
         .map_err(|_| "the handshake took too long".to_owned())?
         .map_err(|error| format!("handshake: {error}"))?;
-    let identity = identity(&stream);
+    // One socket for both families writes the addresses of one in those of the other.
+    let identity = Identity { peer: Some(peer.to_canonical()), ..identity(&stream) };
     // What was agreed on in the handshake decides; nobody is waited for to see how he begins.
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let builder = builder(is_http2);
@@ -104,6 +109,14 @@ async fn connection(
     }
     connection.as_mut().graceful_shutdown();
     connection.await.map_err(|error| error.to_string())
+}
+
+/// Sees to it that small pieces do not wait for more of them, and that a machine that is gone without a word is found out
+/// even where nothing is sent to it.
+pub fn keep_alive(stream: &TcpStream) {
+    let _ = stream.set_nodelay(true);
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, QUIET);
 }
 
 fn builder(is_http2: bool) -> Builder<TokioExecutor> {

@@ -37,7 +37,7 @@ impl Write<'_> {
         }
         let binding = Binding::read(&sent, name)?;
         let is_pinned = !binding.revision.is_empty();
-        let written = self.change(name, is_pinned, |pod| {
+        let written = self.change(name, is_pinned, |pod, _| {
             if let Some(why) = binding.obstacle(name, pod) {
                 return Err(self.cannot_bind(name, &why));
             }

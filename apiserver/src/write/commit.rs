@@ -1,6 +1,7 @@
 //! The one way by which an object is completed, checked and written, new or over the one that is there.
 
 use api::apply::{self, Part as Owned, Writer, track_update};
+use api::equal::equal_fields;
 use api::strategy::{Cause, Json, mistyped};
 use axum::response::Response;
 use http::StatusCode;
@@ -14,7 +15,7 @@ use crate::admission::{Attempt, Operation, Warnings};
 use crate::registry;
 use crate::resource::{self, Subresource};
 use crate::status::Status;
-use crate::store::Object;
+use crate::store::{Content, Object};
 
 /// The letters of generated names: no vowels, so that no words come about; the stock server's.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -22,17 +23,26 @@ const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 pub(super) const SUFFIX: usize = 5;
 
 /// How it was decided what is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// A client has sent or patched the object; what differs is its own from now on.
     Update,
-    /// An applier has said what it wants, and is noted with it already.
-    Apply,
+    /// An applier has said what it wants, and is noted with it in this record.
+    Apply(Vec<u8>),
+}
+
+/// The object that is there: as it is stored, and as a tree without its record.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    stored: &'a Object,
+    tree: &'a Json,
 }
 
 /// An object that says all it means, before it is checked.
 struct Complete {
     object: Json,
+    /// Who owns what of it.
+    record: Vec<u8>,
     /// What of it is of another type than its field.
     mistyped: Vec<Cause>,
     warnings: Vec<String>,
@@ -64,7 +74,10 @@ impl Written {
         Self { object, is_new, warnings }
     }
 
-    fn told(object: Json, is_new: bool, warnings: Vec<String>) -> Self {
+    fn told(mut object: Json, record: &[u8], is_new: bool, warnings: Vec<String>) -> Self {
+        if let Ok(record) = serde_json::from_slice::<Value>(record) {
+            meta::metadata(&mut object).insert("managedFields".to_owned(), record);
+        }
         Self { object: Shown::Told(object), is_new, warnings }
     }
 
@@ -96,11 +109,14 @@ impl Write<'_> {
         check_name(self.resource, &name)?;
         let mut complete = self.complete(Operation::Create, &name, sent, None, by).await?;
         self.resource.strategy.prepare(&mut complete.object, None, &self.part());
-        let (object, warnings) = self.check(Operation::Create, &name, complete, None).await?;
+        let record = std::mem::take(&mut complete.record);
+        let (object, warnings) = self.check(Operation::Create, &name, complete, &record, None).await?;
         if self.options.dry_run {
-            return Ok(self.find(&name).is_none().then(|| Written::told(object, true, warnings)));
+            return Ok(self.find(&name).is_none().then(|| Written::told(object, &record, true, warnings)));
         }
-        match self.desk.registry.create(self.resource, &self.as_stored(object)).await {
+        let object = self.as_stored(object);
+        let content = Content { object: &object, record: &record };
+        match self.desk.registry.create(self.resource, content).await {
             Ok(object) => Ok(Some(Written::stored(self, object, true, warnings))),
             Err(registry::Error::Exists) => Ok(None),
             Err(error) => Err(self.failed(&name, &error)),
@@ -118,25 +134,30 @@ impl Write<'_> {
     ) -> Result<Option<Written>, Status> {
         let (name, part) = (before.name(), self.part());
         sent.object = meta::updated(self.resource, old, sent.object, &part, self.pick())?;
-        let mut complete = self.complete(Operation::Update, name, sent, Some(old), by).await?;
+        let is_apply = matches!(by, By::Apply(_));
+        let there = Before { stored: before, tree: old };
+        let mut complete = self.complete(Operation::Update, name, sent, Some(there), by).await?;
         self.resource.strategy.prepare(&mut complete.object, Some(old), &part);
         meta::count_generation(self.resource, old, &mut complete.object);
-        let (object, warnings) = self.check(Operation::Update, name, complete, Some(old)).await?;
+        let record = std::mem::take(&mut complete.record);
+        let (object, warnings) = self.check(Operation::Update, name, complete, &record, Some(there)).await?;
         if self.options.dry_run {
-            return Ok(Some(Written::told(object, false, warnings)));
+            return Ok(Some(Written::told(object, &record, false, warnings)));
         }
         let written = if delete::is_due(self.resource, &object) {
             let gone = self.desk.registry.delete(self.resource, before).await;
-            gone.map(|()| Written::told(object, false, warnings))
-        } else if is_same(old, &object, by) {
+            gone.map(|()| Written::told(object, &record, false, warnings))
+        } else if equal_fields(old, &object) && is_same_record(before.record(), &record, is_apply) {
             Ok(Written::stored(self, before.clone(), false, warnings))
         } else {
-            let is_heartbeat = self.resource.strategy.is_heartbeat(old, &object);
+            let is_heartbeat = self.resource.strategy.is_heartbeat(old, &object)
+                && apply::is_same_but_for_times(before.record(), &record);
             let (registry, object) = (self.desk.registry, self.as_stored(object));
+            let content = Content { object: &object, record: &record };
             let written = if is_heartbeat {
-                registry.renew(self.resource, before, &object).await
+                registry.renew(self.resource, before, content).await
             } else {
-                registry.replace(self.resource, before, &object).await
+                registry.replace(self.resource, before, content).await
             };
             written.map(|object| Written::stored(self, object, false, warnings))
         };
@@ -153,17 +174,21 @@ impl Write<'_> {
         operation: Operation,
         name: &str,
         sent: Sent,
-        old: Option<&Json>,
+        before: Option<Before<'_>>,
         by: By,
     ) -> Result<Complete, Status> {
         let Sent { mut object, fits, mut warnings } = sent;
         let mut mistyped = if fits { Vec::new() } else { self.fit(&mut object) };
         self.resource.strategy.default(&mut object);
         // What admission adds and the kind decides by itself is nobody's: a client that applies later need not name it.
-        if by == By::Update {
-            object = self.owned(old, object);
-        }
+        let old = before.map(|before| before.tree);
+        let recorded = before.map(|before| before.stored.record()).unwrap_or_default();
+        let record = match by {
+            By::Update => track_update(old, recorded, &mut object, &self.writer()),
+            By::Apply(record) => record,
+        };
         let mut attempt = self.attempt(operation, name, object, old);
+        attempt.records = (&record, recorded);
         for admission in self.desk.admission {
             admission.mutate(&mut attempt).await?;
         }
@@ -176,7 +201,7 @@ impl Write<'_> {
             mistyped = self.fit(&mut object);
             self.resource.strategy.default(&mut object);
         }
-        Ok(Complete { object, mistyped, warnings })
+        Ok(Complete { object, record, mistyped, warnings })
     }
 
     /// Brings an object into the form that is stored; what of it is of another type than its field.
@@ -191,9 +216,11 @@ impl Write<'_> {
         operation: Operation,
         name: &str,
         complete: Complete,
-        old: Option<&Json>,
+        record: &[u8],
+        before: Option<Before<'_>>,
     ) -> Result<(Json, Vec<String>), Status> {
-        let Complete { object, mistyped, mut warnings } = complete;
+        let Complete { object, mistyped, mut warnings, .. } = complete;
+        let old = before.map(|before| before.tree);
         let (group, kind) = (&self.resource.group, &self.resource.kind);
         let mut causes = api::strategy::metadata(&object, old, group, kind);
         causes.extend(if mistyped.is_empty() {
@@ -205,7 +232,8 @@ impl Write<'_> {
             return Err(Status::invalid(self.resource, name, &causes));
         }
         warnings.extend(self.resource.strategy.warnings(&object));
-        let attempt = self.attempt(operation, name, object, old);
+        let mut attempt = self.attempt(operation, name, object, old);
+        attempt.records = (record, before.map(|before| before.stored.record()).unwrap_or_default());
         for admission in self.desk.admission {
             admission.validate(&attempt).await?;
         }
@@ -229,16 +257,11 @@ impl Write<'_> {
             name,
             object: object.into(),
             old,
+            records: (&[], &[]),
             user: &self.user,
             dry_run: self.options.dry_run,
             warnings: Warnings::default(),
         }
-    }
-
-    /// Notes who owns what of an object as a client other than an applier has it.
-    fn owned(&self, before: Option<&Json>, mut object: Json) -> Json {
-        track_update(before, &mut object, &self.writer());
-        object
     }
 
     /// Who writes, as the record of owners has it.
@@ -265,14 +288,12 @@ impl Write<'_> {
     }
 }
 
-/// True when writing the object would change nothing that counts.
-fn is_same(old: &Json, object: &Json, by: By) -> bool {
-    match by {
-        By::Update => old == object,
-        By::Apply => {
-            apply::is_same_but_for_times(&Value::Object(old.clone()), &Value::Object(object.clone()))
-        }
-    }
+/// True when a record says what it said before; an applier's times do not count.
+fn is_same_record(before: &[u8], after: &[u8], is_apply: bool) -> bool {
+    let read = |record: &[u8]| serde_json::from_slice::<Value>(record).ok();
+    before == after
+        || (is_apply && apply::is_same_but_for_times(before, after))
+        || (!is_apply && read(before).is_some_and(|before| Some(before) == read(after)))
 }
 
 /// The object that a value is.

@@ -186,8 +186,16 @@ impl Write<'_> {
 }
 
 impl Wanted {
-    /// Reads `DeleteOptions`, and what the query says where they say nothing.
+    /// Reads `DeleteOptions`, and what the query says where they say nothing. What is misspelled is refused, not passed
+    /// over: nothing is deleted for good that was to be tried, or that was to be another object.
     pub fn read(document: &Value, options: &Options) -> Result<Self, Status> {
+        let mut document = match document {
+            Value::Null => Map::new(),
+            Value::Object(document) => document.clone(),
+            _ => return Err(Status::bad_request("the body is not an object")),
+        };
+        body::fit(&mut document, "v1", "DeleteOptions")?;
+        let document = Value::Object(document);
         let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let grace = document.get("gracePeriodSeconds").and_then(Value::as_i64).or(options.grace_seconds);
         if grace.is_some_and(|seconds| seconds < 0) {

@@ -1,5 +1,6 @@
 //! What the server decides about an object's metadata, whatever its kind.
 
+use api::equal::{beside, equal};
 use api::strategy::{Cause, Part};
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -105,7 +106,7 @@ pub(super) fn created_by_update(
 }
 
 /// Refuses an object of another name than the path has.
-fn check_given_name(object: &Map<String, Value>, name: &str) -> Result<(), Status> {
+pub(super) fn check_given_name(object: &Map<String, Value>, name: &str) -> Result<(), Status> {
     match text(object, "name") {
         given if given == name => Ok(()),
         given => Err(Status::bad_request(format!(
@@ -258,13 +259,12 @@ fn keep(before: &Map<String, Value>, object: &mut Map<String, Value>) {
 
 /// True when anything but metadata and status differs.
 fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -> bool {
-    let asked = |object: &Map<String, Value>| {
-        object.keys().filter(|field| !matches!(field.as_str(), "metadata" | "status")).count()
+    let is_asked = |field: &str| !matches!(field, "metadata" | "status");
+    let asked = |object: &Map<String, Value>| object.keys().filter(|field| is_asked(field)).count();
+    let is_new = |(field, old, new): (&String, &Value, Option<&Value>)| {
+        is_asked(field) && !new.is_some_and(|new| equal(old, new))
     };
-    let is_kept = |(field, value): (&String, &Value)| {
-        matches!(field.as_str(), "metadata" | "status") || object.get(field) == Some(value)
-    };
-    asked(before) != asked(object) || !before.iter().all(is_kept)
+    asked(before) != asked(object) || beside(before, object).any(is_new)
 }
 
 /// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end.

@@ -177,22 +177,22 @@ impl Write<'_> {
             // Somebody else was quicker: it is there now.
         }
         let is_pinned = !meta::text(&sent.object, "resourceVersion").is_empty();
-        let written = self.change(name, is_pinned, |_| Ok(sent.clone())).await?;
+        let written = self.change(name, is_pinned, |_, _| Ok(sent.clone())).await?;
         Ok(written.response(StatusCode::OK))
     }
 
-    /// Writes what `decide` makes of the object that is there, again when somebody else came before, unless the client
-    /// has said which revision it means.
+    /// Writes what `decide` makes of the object that is there, as a tree without its record and as it is stored, again when
+    /// somebody else came before, unless the client has said which revision it means.
     async fn change(
         &self,
         name: &str,
         is_pinned: bool,
-        decide: impl Fn(&Json) -> Result<Sent, Status>,
+        decide: impl Fn(&Json, &Object) -> Result<Sent, Status>,
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
             let before = self.get(name)?;
-            let old = self.shown(&before);
-            let sent = decide(&old)?;
+            let old = self.resource.bare(&before);
+            let sent = decide(&old, &before)?;
             if let Some(written) = self.commit_over(&before, &old, sent, By::Update).await? {
                 return Ok(written);
             }
@@ -218,11 +218,6 @@ impl Write<'_> {
     fn get(&self, name: &str) -> Result<Object, Status> {
         let missing = || Status::not_found(&self.resource.qualified().to_string(), name);
         self.find(name).ok_or_else(missing)
-    }
-
-    /// An object that is there, in the version that is written.
-    fn shown(&self, object: &Object) -> Json {
-        self.resource.tree(object)
     }
 
     fn failed(&self, name: &str, error: &registry::Error) -> Status {

@@ -12,6 +12,7 @@ use super::body::Sent;
 use super::commit::{By, tree};
 use super::{TRIES, Write, body, meta};
 use crate::status::Status;
+use crate::store::Object;
 
 pub(super) const APPLY: &str = "application/apply-patch+yaml";
 pub(super) const JSON_PATCH: &str = "application/json-patch+json";
@@ -30,8 +31,10 @@ impl Write<'_> {
         }
         let Repeated { value: patch, repeated } = body::read("application/json", bytes)?;
         let is_pinned = patch.pointer("/metadata/resourceVersion").is_some_and(Value::is_string);
-        let written = self.change(name, is_pinned, |old| {
-            let old = Value::Object(old.clone());
+        let is_about_record = is_about_record(&patch);
+        let written = self.change(name, is_pinned, |old, stored| {
+            let old = if is_about_record { self.resource.tree(stored) } else { old.clone() };
+            let old = Value::Object(old);
             let patched = match media_type {
                 JSON_PATCH => json::apply(old, &patch),
                 STRATEGIC => strategic::apply(old, &patch, self.resource.shape()),
@@ -48,21 +51,26 @@ impl Write<'_> {
     async fn apply(&self, name: &str, bytes: &[u8]) -> Result<Response, Status> {
         let mut sent = self.read(APPLY, bytes)?;
         meta::metadata(&mut sent.object).entry("name").or_insert_with(|| name.into());
+        // What is made goes by its own name, and who may apply was asked about the name in the path.
+        meta::check_given_name(&sent.object, name)?;
         let wanted = Value::Object(std::mem::take(&mut sent.object));
         for _ in 0..TRIES {
             // A part is not there before the object is.
             let before = if self.subresource.is_none() { self.find(name) } else { Some(self.get(name)?) };
-            let old = before.as_ref().map(|before| Value::Object(self.shown(before)));
-            let applied = match apply::apply(old.as_ref(), &wanted, self.options.force, &self.writer()) {
-                Ok(applied) => {
-                    Sent { warnings: sent.warnings.clone(), ..Sent::decided(tree(applied.object)) }
-                }
-                Err(Refusal::Malformed(what)) => return Err(Status::bad_request(what)),
-                Err(Refusal::Conflicts(conflicts)) => return Err(conflicted(&conflicts)),
-            };
+            let old = before.as_ref().map(|before| Value::Object(self.resource.bare(before)));
+            let recorded = before.as_ref().map(Object::record).unwrap_or_default();
+            let (applied, by) =
+                match apply::apply(old.as_ref(), recorded, &wanted, self.options.force, &self.writer()) {
+                    Ok(apply::Applied { object, record }) => {
+                        let sent = Sent { warnings: sent.warnings.clone(), ..Sent::decided(tree(object)) };
+                        (sent, By::Apply(record))
+                    }
+                    Err(Refusal::Malformed(what)) => return Err(Status::bad_request(what)),
+                    Err(Refusal::Conflicts(conflicts)) => return Err(conflicted(&conflicts)),
+                };
             let written = match (&before, old) {
-                (Some(before), Some(old)) => self.commit_over(before, &tree(old), applied, By::Apply).await?,
-                _ => self.commit_new(applied, By::Apply).await?,
+                (Some(before), Some(old)) => self.commit_over(before, &tree(old), applied, by).await?,
+                _ => self.commit_new(applied, by).await?,
             };
             if let Some(written) = written {
                 let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
@@ -82,6 +90,20 @@ impl Write<'_> {
                 Status::invalid(self.resource, name, &[cause])
             }
         }
+    }
+}
+
+/// True for a patch that looks at the record of owners, or writes it.
+fn is_about_record(patch: &Value) -> bool {
+    let touches = |path: &Value| {
+        let path = path.as_str().unwrap_or_default();
+        matches!(path, "" | "/metadata") || path.starts_with("/metadata/managedFields")
+    };
+    match patch {
+        Value::Array(operations) => operations
+            .iter()
+            .any(|operation| ["path", "from"].iter().filter_map(|field| operation.get(field)).any(touches)),
+        other => other.pointer("/metadata/managedFields").is_some(),
     }
 }
 

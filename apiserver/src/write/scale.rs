@@ -71,7 +71,7 @@ impl Write<'_> {
             Ok(wanted)
         };
         let is_pinned = document.pointer("/metadata/resourceVersion").is_some_and(Value::is_string);
-        let written = self.change(name, is_pinned, |old| {
+        let written = self.change(name, is_pinned, |old, _| {
             let wanted = wanted(old)?;
             let number = at(&wanted, "spec.replicas").and_then(Value::as_i64).unwrap_or(0);
             let version = meta::text(&wanted, "resourceVersion");

@@ -5,6 +5,7 @@ mod admitted;
 mod autoscalers;
 mod bodies;
 mod parts;
+mod records;
 mod store;
 
 use std::sync::Arc;
@@ -256,6 +257,39 @@ async fn an_apply_makes_owns_and_conflicts() {
         422,
         "without a manager"
     );
+    // Neither the object that is there nor one that is not is written under another name.
+    for other in ["m", "none"] {
+        let path = format!("{MAPS}/{other}?fieldManager=one");
+        let sent = wants("1").replace("name: m", "name: other");
+        let (code, status, _) = server.ask("PATCH", &path, APPLY, sent).await;
+        refused((code, status), 400, "BadRequest", "does not match the name on the URL");
+    }
+    assert_eq!(server.get(&format!("{MAPS}/other")).await.0, 404);
+}
+
+#[tokio::test]
+async fn a_deletion_that_is_misspelled_deletes_nothing() {
+    let server = Server::new().await;
+    server.json("POST", MAPS, map("a")).await;
+    let path = format!("{MAPS}/a");
+    for options in [
+        json!({"dryRun": "All"}),
+        json!({"preconditions": {"uid": 7}}),
+        json!({"preconditions": ["other"]}),
+        json!({"gracePeriodSeconds": "0"}),
+        json!({"propagationPolicy": ["Orphan"]}),
+        json!(["All"]),
+    ] {
+        for path in [path.as_str(), MAPS] {
+            refused(server.json("DELETE", path, options.clone()).await, 400, "BadRequest", "");
+        }
+    }
+    assert_eq!(server.get(&path).await.0, 200);
+    let containers = json!([{"name": "c", "image": "1"}]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": containers}});
+    server.json("POST", PODS, pod).await;
+    server.json("DELETE", &format!("{PODS}/p"), json!({"gracePeriodSeconds": 0, "dryRun": null})).await;
+    assert_eq!(server.get(&format!("{PODS}/p")).await.0, 404, "none is a grace too");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use jiff::Timestamp;
 
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, function, method};
@@ -32,19 +32,19 @@ pub(super) static FUNCTIONS: &[Function] = &[
     function("dyn", &[Kind::Any], Gives::Is(Type::Dyn), |of, _| Ok(of[0].clone())),
     function("type", &[Kind::Any], Gives::Is(Type::Type), |of, _| Ok(Value::Type(of[0].type_name().into()))),
     function("duration", &[Kind::Text], Gives::Is(Type::Duration), |of, budget| {
-        let text = take::text(of, 0)?;
+        let text = arguments::text(of, 0)?;
         budget.read(text.len())?;
         duration(text).map(Value::Duration)
     }),
     function("duration", &[Kind::Duration], Gives::Is(Type::Duration), |of, _| Ok(of[0].clone())),
     function("timestamp", &[Kind::Text], Gives::Is(Type::Timestamp), |of, budget| {
-        let text = take::text(of, 0)?;
+        let text = arguments::text(of, 0)?;
         budget.read(text.len())?;
         moment(text).map(Value::Timestamp)
     }),
     function("timestamp", &[Kind::Timestamp], Gives::Is(Type::Timestamp), |of, _| Ok(of[0].clone())),
     function("timestamp", &[Kind::Int], Gives::Is(Type::Timestamp), |of, _| {
-        let at = Timestamp::from_second(take::int(of, 0)?);
+        let at = Timestamp::from_second(arguments::int(of, 0)?);
         at.map(Value::Timestamp).map_err(|_| Error::failed("timestamp out of range"))
     }),
     function("base64.encode", &[Kind::Bytes], TEXT, |of, budget| match &of[0] {
@@ -55,7 +55,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         _ => Err(Error::NoSuchOverload(String::new())),
     }),
     function("base64.decode", &[Kind::Text], Gives::Is(Type::Bytes), |of, budget| {
-        let text = take::text(of, 0)?;
+        let text = arguments::text(of, 0)?;
         budget.read(text.len())?;
         let bytes = BASE64_STANDARD.decode(text);
         let bytes = bytes.map_err(|error| Error::failed(format!("illegal base64 data: {error}")))?;
@@ -216,7 +216,8 @@ pub fn duration(text: &str) -> Result<i64, Error> {
         let mut part = unit;
         for digit in fraction.chars() {
             part /= 10;
-            nanos += i128::from(digit.to_digit(10).ok_or_else(wrong)?) * part;
+            let digit = i128::from(digit.to_digit(10).ok_or_else(wrong)?);
+            nanos = nanos.checked_add(digit * part).ok_or_else(wrong)?;
         }
         rest = tail;
     }

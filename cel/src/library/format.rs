@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, method};
@@ -16,7 +16,7 @@ pub(super) static FUNCTIONS: &[Function] =
     &[method("format", &[Kind::Text, Kind::List], Gives::Is(Type::String), format)];
 
 fn format(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
-    let (template, arguments) = (take::text(of, 0)?, &take::list(of, 1)?.items);
+    let (template, arguments) = (arguments::text(of, 0)?, &arguments::list(of, 1)?.items);
     budget.read(template.len())?;
     let mut arguments = arguments.iter();
     let mut text = String::new();

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, function, method};
@@ -15,7 +15,7 @@ const INT: Gives = Gives::Is(Type::Int);
 
 pub(super) static FUNCTIONS: &[Function] = &[
     method("isSorted", LIST, Gives::Is(Type::Bool), |of, budget| {
-        for pair in take::list(of, 0)?.items.windows(2) {
+        for pair in arguments::list(of, 0)?.items.windows(2) {
             if pair[0].order(&pair[1], budget)?.is_none_or(Ordering::is_gt) {
                 return Ok(Value::Bool(false));
             }
@@ -23,7 +23,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(Value::Bool(true))
     }),
     method("sum", LIST, Gives::Inner, |of, budget| {
-        let mut items = take::list(of, 0)?.items.iter();
+        let mut items = arguments::list(of, 0)?.items.iter();
         let Some(first) = items.next() else { return Ok(Value::Int(0)) };
         items.try_fold(first.clone(), |sum, item| {
             budget.spend(1)?;
@@ -33,21 +33,21 @@ pub(super) static FUNCTIONS: &[Function] = &[
     method("min", LIST, Gives::Inner, |of, budget| extreme(of, "min", Ordering::is_lt, budget)),
     method("max", LIST, Gives::Inner, |of, budget| extreme(of, "max", Ordering::is_gt, budget)),
     method("indexOf", &[Kind::List, Kind::Any], INT, |of, budget| {
-        let items = take::list(of, 0)?.items.iter().enumerate();
+        let items = arguments::list(of, 0)?.items.iter().enumerate();
         place(items, &of[1], budget)
     }),
     method("lastIndexOf", &[Kind::List, Kind::Any], INT, |of, budget| {
-        let items = take::list(of, 0)?.items.iter().enumerate().rev();
+        let items = arguments::list(of, 0)?.items.iter().enumerate().rev();
         place(items, &of[1], budget)
     }),
     method("reverse", LIST, Gives::Same, |of, budget| {
-        let items = &take::list(of, 0)?.items;
+        let items = &arguments::list(of, 0)?.items;
         budget.spend(items.len())?;
         Ok(Value::list(items.iter().rev().cloned().collect()))
     }),
     method("distinct", LIST, Gives::Same, |of, budget| {
         let mut seen: Vec<Value> = Vec::new();
-        for item in &take::list(of, 0)?.items {
+        for item in &arguments::list(of, 0)?.items {
             if !has(&seen, item, budget)? {
                 seen.push(item.clone());
             }
@@ -56,21 +56,24 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     method("flatten", LIST, Gives::InnerInner, |of, budget| {
         let mut flat = Vec::new();
-        for item in &take::list(of, 0)?.items {
+        for item in &arguments::list(of, 0)?.items {
             match item {
                 Value::List(inner) => {
                     budget.spend(inner.items.len())?;
                     flat.extend(inner.items.iter().cloned());
                 }
-                other => flat.push(other.clone()),
+                other => {
+                    budget.spend(1)?;
+                    flat.push(other.clone());
+                }
             }
         }
         Ok(Value::list(flat))
     }),
     method("slice", &[Kind::List, Kind::Int, Kind::Int], Gives::Same, |of, budget| {
-        let (start, end) = (take::int(of, 1)?, take::int(of, 2)?);
+        let (start, end) = (arguments::int(of, 1)?, arguments::int(of, 2)?);
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-        let part = range.and_then(|(start, end)| take::list(of, 0).ok()?.items.get(start..end));
+        let part = range.and_then(|(start, end)| arguments::list(of, 0).ok()?.items.get(start..end));
         let wrong = || Error::failed(format!("cannot slice({start}, {end}): index out of range"));
         let part = part.ok_or_else(wrong)?;
         budget.spend(part.len())?;
@@ -78,7 +81,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     method("sort", LIST, Gives::Same, sort),
     function("lists.range", &[Kind::Int], Gives::ListOf(Type::Int), |of, budget| {
-        let count = take::int(of, 0)?;
+        let count = arguments::int(of, 0)?;
         budget.spend(usize::try_from(count).unwrap_or(0))?;
         Ok(Value::list((0..count).map(Value::Int).collect()))
     }),
@@ -108,7 +111,7 @@ fn place<'a>(
 }
 
 fn extreme(of: &[Value], name: &str, is: fn(Ordering) -> bool, budget: &mut Budget) -> Result<Value, Error> {
-    let mut items = take::list(of, 0)?.items.iter();
+    let mut items = arguments::list(of, 0)?.items.iter();
     let first = items.next().ok_or_else(|| Error::failed(format!("{name} called on empty list")))?;
     items
         .try_fold(first, |best, item| {
@@ -120,7 +123,8 @@ fn extreme(of: &[Value], name: &str, is: fn(Ordering) -> bool, budget: &mut Budg
 
 /// Sorts by merging, so that comparisons that fail or cost too much end it.
 fn sort(of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
-    let mut runs: Vec<Vec<Value>> = take::list(of, 0)?.items.iter().map(|item| vec![item.clone()]).collect();
+    let mut runs: Vec<Vec<Value>> =
+        arguments::list(of, 0)?.items.iter().map(|item| vec![item.clone()]).collect();
     while runs.len() > 1 {
         let mut merged = Vec::with_capacity(runs.len().div_ceil(2));
         let mut pairs = runs.into_iter();

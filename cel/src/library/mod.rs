@@ -55,33 +55,3 @@ pub(crate) fn check(at: u32, call: &Call) -> Result<(), Fault> {
         _ => Ok(()),
     }
 }
-
-/// The arguments as what a function has said it takes.
-pub(crate) mod take {
-    use crate::error::Error;
-    use crate::value::{List, Value};
-
-    /// A text.
-    pub fn text(arguments: &[Value], at: usize) -> Result<&str, Error> {
-        match arguments.get(at) {
-            Some(Value::String(text)) => Ok(text),
-            _ => Err(Error::NoSuchOverload(String::new())),
-        }
-    }
-
-    /// A whole number.
-    pub fn int(arguments: &[Value], at: usize) -> Result<i64, Error> {
-        match arguments.get(at) {
-            Some(Value::Int(value)) => Ok(*value),
-            _ => Err(Error::NoSuchOverload(String::new())),
-        }
-    }
-
-    /// A list.
-    pub fn list(arguments: &[Value], at: usize) -> Result<&List, Error> {
-        match arguments.get(at) {
-            Some(Value::List(list)) => Ok(list),
-            _ => Err(Error::NoSuchOverload(String::new())),
-        }
-    }
-}

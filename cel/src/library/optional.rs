@@ -39,6 +39,6 @@ fn inner(of: &[Value]) -> Result<Option<Value>, Error> {
 }
 
 fn end(of: &[Value], pick: fn(&[Value]) -> Option<&Value>) -> Result<Value, Error> {
-    let item = pick(&super::take::list(of, 0)?.items);
+    let item = pick(&crate::arguments::list(of, 0)?.items);
     Ok(Value::Optional(item.cloned().map(Arc::new)))
 }

@@ -2,7 +2,7 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, function, method};
@@ -35,19 +35,19 @@ pub(crate) fn regex(pattern: &str) -> Result<Regex, Error> {
 }
 
 fn run(name: &str, of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
-    let pattern = take::text(of, 1)?;
+    let pattern = arguments::text(of, 1)?;
     budget.spend(weight(pattern))?;
     search(name, &regex(pattern)?, of, budget)
 }
 
 /// What a pattern does with a text.
 pub(crate) fn search(name: &str, regex: &Regex, of: &[Value], budget: &mut Budget) -> Result<Value, Error> {
-    let text = take::text(of, 0)?;
+    let text = arguments::text(of, 0)?;
     budget.spend(weight(regex.as_str()).saturating_mul(text.len() / 10 + 1))?;
     match name {
         "find" => Ok(Value::from(regex.find(text).map_or("", |found| found.as_str()))),
         "findAll" => {
-            let most = if of.len() == 3 { take::int(of, 2)? } else { -1 };
+            let most = if of.len() == 3 { arguments::int(of, 2)? } else { -1 };
             let most = usize::try_from(most).unwrap_or(usize::MAX);
             let mut found = Vec::new();
             for part in regex.find_iter(text).take(most) {
@@ -72,11 +72,8 @@ fn weight(pattern: &str) -> usize {
         };
         Some(number(least).max(number(most)).max(1))
     });
-    // Groups that repeat may repeat each other.
-    let times = if pattern.contains("){") {
-        counts.fold(1, usize::saturating_mul)
-    } else {
-        counts.max().unwrap_or(1)
-    };
+    // What repeats something that repeats, a group or not, repeats all of it.
+    let is_nested = ["){", "}{", "?{", "+{", "*{"].iter().any(|twice| pattern.contains(twice));
+    let times = if is_nested { counts.fold(1, usize::saturating_mul) } else { counts.max().unwrap_or(1) };
     (pattern.len().saturating_mul(times) / 4).saturating_add(1)
 }

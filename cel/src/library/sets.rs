@@ -1,7 +1,7 @@
 //! Lists taken as sets: what they hold counts, not where.
 
 use super::lists::has;
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, function};
@@ -17,8 +17,10 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(Value::Bool(contains(of, 0, 1, budget)? && contains(of, 1, 0, budget)?))
     }),
     function("sets.intersects", TWO, BOOL, |of, budget| {
-        let all = &take::list(of, 0)?.items;
-        for item in &take::list(of, 1)?.items {
+        let all = &arguments::list(of, 0)?.items;
+        for item in &arguments::list(of, 1)?.items {
+            // Among none there is nothing to compare it with.
+            budget.spend(1)?;
             if has(all, item, budget)? {
                 return Ok(Value::Bool(true));
             }
@@ -28,8 +30,8 @@ pub(super) static FUNCTIONS: &[Function] = &[
 ];
 
 fn contains(of: &[Value], all: usize, some: usize, budget: &mut Budget) -> Result<bool, Error> {
-    let all = &take::list(of, all)?.items;
-    for item in &take::list(of, some)?.items {
+    let all = &arguments::list(of, all)?.items;
+    for item in &arguments::list(of, some)?.items {
         if !has(all, item, budget)? {
             return Ok(false);
         }

@@ -1,6 +1,6 @@
 //! Texts: where something stands in them, parts of them, and the same in other letters. Places count characters.
 
-use super::take;
+use crate::arguments;
 use crate::budget::Budget;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, function, method};
@@ -28,11 +28,11 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     method("indexOf", TWO, INT, |of, budget| first(of, 0, budget)),
     method("indexOf", &[Kind::Text, Kind::Text, Kind::Int], INT, |of, budget| {
-        first(of, take::int(of, 2)?, budget)
+        first(of, arguments::int(of, 2)?, budget)
     }),
     method("lastIndexOf", TWO, INT, |of, budget| last(of, i64::MAX, budget)),
     method("lastIndexOf", &[Kind::Text, Kind::Text, Kind::Int], INT, |of, budget| {
-        last(of, take::int(of, 2)?, budget)
+        last(of, arguments::int(of, 2)?, budget)
     }),
     method("lowerAscii", ONE, TEXT, |of, budget| Ok(Value::from(one(of, budget)?.to_ascii_lowercase()))),
     method("upperAscii", ONE, TEXT, |of, budget| Ok(Value::from(one(of, budget)?.to_ascii_uppercase()))),
@@ -41,7 +41,7 @@ pub(super) static FUNCTIONS: &[Function] = &[
         Ok(Value::from(one(of, budget)?.chars().rev().collect::<String>()))
     }),
     method("charAt", &[Kind::Text, Kind::Int], TEXT, |of, budget| {
-        let (text, at) = (one(of, budget)?, take::int(of, 1)?);
+        let (text, at) = (one(of, budget)?, arguments::int(of, 1)?);
         let place = usize::try_from(at).ok().filter(|at| *at <= text.chars().count());
         let place = place.ok_or_else(|| Error::failed(format!("index out of range: {at}")))?;
         Ok(Value::from(text.chars().nth(place).map(String::from).unwrap_or_default()))
@@ -51,31 +51,31 @@ pub(super) static FUNCTIONS: &[Function] = &[
     }),
     method("substring", &[Kind::Text, Kind::Int, Kind::Int], TEXT, |of, budget| {
         one(of, budget)?;
-        substring(of, take::int(of, 2)?)
+        substring(of, arguments::int(of, 2)?)
     }),
     method("replace", &[Kind::Text, Kind::Text, Kind::Text], TEXT, |of, budget| replace(of, -1, budget)),
     method("replace", &[Kind::Text, Kind::Text, Kind::Text, Kind::Int], TEXT, |of, budget| {
-        replace(of, take::int(of, 3)?, budget)
+        replace(of, arguments::int(of, 3)?, budget)
     }),
     method("split", TWO, Gives::ListOf(Type::String), |of, budget| split(of, -1, budget)),
     method("split", &[Kind::Text, Kind::Text, Kind::Int], Gives::ListOf(Type::String), |of, budget| {
-        split(of, take::int(of, 2)?, budget)
+        split(of, arguments::int(of, 2)?, budget)
     }),
     method("join", &[Kind::List], TEXT, |of, budget| join(of, "", budget)),
-    method("join", &[Kind::List, Kind::Text], TEXT, |of, budget| join(of, take::text(of, 1)?, budget)),
+    method("join", &[Kind::List, Kind::Text], TEXT, |of, budget| join(of, arguments::text(of, 1)?, budget)),
     function("strings.quote", ONE, TEXT, |of, budget| {
         Ok(Value::from(format!("\"{}\"", one(of, budget)?.escape_debug())))
     }),
 ];
 
 fn one<'a>(of: &'a [Value], budget: &mut Budget) -> Result<&'a str, Error> {
-    let text = take::text(of, 0)?;
+    let text = arguments::text(of, 0)?;
     budget.read(text.len())?;
     Ok(text)
 }
 
 fn two<'a>(of: &'a [Value], budget: &mut Budget) -> Result<(&'a str, &'a str), Error> {
-    Ok((one(of, budget)?, take::text(of, 1)?))
+    Ok((one(of, budget)?, arguments::text(of, 1)?))
 }
 
 /// The byte at which a character stands; the end for the one behind the last.
@@ -104,7 +104,7 @@ fn last(of: &[Value], until: i64, budget: &mut Budget) -> Result<Value, Error> {
 }
 
 fn substring(of: &[Value], end: i64) -> Result<Value, Error> {
-    let (text, start) = (take::text(of, 0)?, take::int(of, 1)?);
+    let (text, start) = (arguments::text(of, 0)?, arguments::int(of, 1)?);
     if start > end {
         return Err(Error::failed(format!("invalid substring range. start: {start}, end: {end}")));
     }
@@ -113,7 +113,7 @@ fn substring(of: &[Value], end: i64) -> Result<Value, Error> {
 
 fn replace(of: &[Value], most: i64, budget: &mut Budget) -> Result<Value, Error> {
     let (text, part) = two(of, budget)?;
-    let new = take::text(of, 2)?;
+    let new = arguments::text(of, 2)?;
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     let times = text.matches(part).take(most).count();
     budget.read(text.len().saturating_add(times.saturating_mul(new.len())))?;
@@ -147,7 +147,7 @@ fn split(of: &[Value], most: i64, budget: &mut Budget) -> Result<Value, Error> {
 
 fn join(of: &[Value], by: &str, budget: &mut Budget) -> Result<Value, Error> {
     let mut joined = String::new();
-    for (at, item) in take::list(of, 0)?.items.iter().enumerate() {
+    for (at, item) in arguments::list(of, 0)?.items.iter().enumerate() {
         let Value::String(text) = item else {
             return Err(Error::NoSuchOverload(format!("join({})", item.type_name())));
         };

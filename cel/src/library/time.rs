@@ -3,7 +3,7 @@
 use jiff::Zoned;
 use jiff::tz::{Offset, TimeZone};
 
-use super::take;
+use crate::arguments;
 use crate::error::Error;
 use crate::function::{Function, Gives, Kind, method};
 use crate::types::Type;
@@ -69,7 +69,7 @@ pub(super) fn zone(name: &str) -> Result<TimeZone, Error> {
 
 fn zoned(of: &[Value]) -> Result<Zoned, Error> {
     let Value::Timestamp(at) = &of[0] else { return Err(Error::NoSuchOverload(String::new())) };
-    let zone = if of.len() > 1 { zone(take::text(of, 1)?)? } else { TimeZone::UTC };
+    let zone = if of.len() > 1 { zone(arguments::text(of, 1)?)? } else { TimeZone::UTC };
     Ok(at.to_zoned(zone))
 }
 

@@ -17,6 +17,9 @@ pub(crate) fn run(root: &Node, bindings: &Bindings, budget: &mut Budget) -> Resu
     Frame { names: bindings.0.clone(), budget }.node(root)
 }
 
+/// Values that stand in each other at most: several times what an object may nest, and few enough for whoever walks them.
+const MAX_NESTING: usize = 512;
+
 struct Frame<'b> {
     names: Vec<(Arc<str>, Value)>,
     budget: &'b mut Budget,
@@ -24,6 +27,14 @@ struct Frame<'b> {
 
 impl Frame<'_> {
     fn node(&mut self, node: &Node) -> Result<Value, Error> {
+        let value = self.value(node)?;
+        if value.depth() > MAX_NESTING {
+            return Err(Error::failed(format!("values nest deeper than {MAX_NESTING}")));
+        }
+        Ok(value)
+    }
+
+    fn value(&mut self, node: &Node) -> Result<Value, Error> {
         self.budget.spend(1)?;
         match &node.expr {
             Expr::Literal(value) => Ok(value.clone()),

@@ -29,6 +29,7 @@ impl Frame<'_> {
         };
         let depth = self.names.len();
         let mut ended = None;
+        // True when the walk goes on.
         let mut visit = |frame: &mut Self, key: Value, value: Value, is_map: bool| {
             frame.names.truncate(depth);
             match &of.second {
@@ -38,25 +39,22 @@ impl Frame<'_> {
                     frame.names.push((second.clone(), value));
                 }
             }
-            ended = frame.one(of, &key, &mut so)?;
-            Ok::<bool, Error>(ended.is_some())
+            ended = frame.one(of, &key, &mut so).transpose();
+            ended.is_none()
         };
-        let walked = match &over {
+        match &over {
             Value::List(list) => {
                 let mut items = list.items.iter().enumerate();
-                items.try_fold(false, |ended, (at, item)| {
-                    if ended { Ok(true) } else { visit(self, Value::from(at), item.clone(), false) }
-                })
+                items.all(|(at, item)| visit(self, Value::from(at), item.clone(), false));
             }
-            Value::Map(map) => map.iter().try_fold(false, |ended, (key, value)| {
-                if ended { Ok(true) } else { visit(self, key.value(), value.clone(), true) }
-            }),
-            _ => Err(Error::NoSuchOverload(String::new())),
-        };
+            Value::Map(map) => {
+                map.iter().all(|(key, value)| visit(self, key.value(), value.clone(), true));
+            }
+            _ => return Err(Error::NoSuchOverload(String::new())),
+        }
         self.names.truncate(depth);
-        walked?;
-        if let Some(value) = ended {
-            return Ok(value);
+        if let Some(ended) = ended {
+            return ended;
         }
         match so {
             So::Truth { wrong: Some(error) } => Err(error),
@@ -100,6 +98,7 @@ impl Frame<'_> {
                 let Value::Map(entries) = self.node(&of.body)? else {
                     return Err(Error::NoSuchOverload(String::new()));
                 };
+                self.budget.spend(entries.len())?;
                 for (key, value) in entries.iter() {
                     if !map.add(key.clone(), value.clone()) {
                         return Err(Error::failed(format!("insert failed: key '{key}' already exists")));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::{bindings, environment};
-use crate::{Budget, Error, Program, Value};
+use crate::{Budget, Error, Key, Program, Type, Value};
 
 /// What a rule of the server may take.
 const STEPS: u64 = 1_000_000;
@@ -46,6 +46,67 @@ fn what_would_never_end_ends() {
     let mut budget = Budget::of(1000);
     assert_eq!(program.run(&bindings(), &mut budget).unwrap_err(), Error::OutOfBudget);
     assert_eq!(budget.left(), 0);
+}
+
+/// What walks a long list that is at hand costs what it walks.
+#[test]
+fn no_walk_is_free() {
+    const ITEMS: usize = 100_000;
+    let long = Value::list(vec![Value::Int(1); ITEMS]);
+    let wide = Value::map((0..ITEMS).map(|at| (Key::from(at.to_string().as_str()), Value::Null)));
+    let environment = environment().with("long", Type::list(Type::Int)).with("wide", Type::Dyn);
+    let bindings = bindings().with("long", long).with("wide", wide);
+    for source in [
+        "dyn(long).flatten() == []",
+        "[1].transformMapEntry(i, v, wide).size() == 0",
+        "sets.intersects([], long)",
+        "long.min() == 2",
+        "long.slice(0, 100000) == []",
+    ] {
+        let mut budget = Budget::of(STEPS);
+        Program::compile(source, &environment).unwrap().run(&bindings, &mut budget).unwrap();
+        assert!(STEPS - budget.left() >= ITEMS as u64, "{source} costs {}", STEPS - budget.left());
+    }
+    // A repetition of a repetition is as large as if it were written out.
+    let source = format!("'{}'.matches('a{{150}}{{150}}b')", "a".repeat(10_000));
+    let result = Program::compile(&source, &environment).unwrap().run(&bindings, &mut Budget::of(STEPS));
+    assert_eq!(result.unwrap_err(), Error::OutOfBudget);
+    // What is decided with the first one is not walked to the end: far more of these than that would leave time for.
+    let source = "lists.range(30000).all(i, long.exists(x, x == 1)) && lists.range(30000).all(i, wide.exists(k, true))";
+    let begin = Instant::now();
+    let result = Program::compile(source, &environment).unwrap().run(&bindings, &mut Budget::of(STEPS));
+    assert!(matches!(result, Ok(Value::Bool(true))), "{result:?}");
+    assert!(begin.elapsed() < PATIENCE, "it took {:?}", begin.elapsed());
+}
+
+#[test]
+fn what_doubles_is_not_written_out() {
+    let doubled = (0..40).fold("s39".to_owned(), |body, at| {
+        let at = 39 - at;
+        let of = if at == 0 { "['a']".to_owned() } else { format!("[s{0}, s{0}]", at - 1) };
+        format!("cel.bind(s{at}, {of}, {body})")
+    });
+    let mut budget = Budget::of(STEPS);
+    let value = Program::compile(&doubled, &environment()).unwrap().run(&bindings(), &mut budget).unwrap();
+    assert_eq!(value.to_json(&mut budget).unwrap_err(), Error::OutOfBudget);
+}
+
+/// What one expression makes is what the next one is given, as variables of policies are.
+#[test]
+fn what_nests_without_end_ends() {
+    let environment = environment().with("v", Type::Dyn);
+    for source in [
+        format!("{}v{}", "[".repeat(20), "]".repeat(20)),
+        "{'a': {'a': {'a': v}}}".to_owned(),
+        "Object{a: Object{a: v}}".to_owned(),
+        "[1].map(i, v)".to_owned(),
+        "optional.of(optional.of(v))".to_owned(),
+    ] {
+        let program = Program::compile(&source, &environment).unwrap();
+        let step = |value: Value| program.run(&bindings().with("v", value), &mut Budget::of(STEPS));
+        let error = (0..20_000).try_fold(Value::Null, |value, _| step(value)).unwrap_err();
+        assert!(error.to_string().contains("nest deeper"), "{source}: {error}");
+    }
 }
 
 /// Pieces that texts of expressions are made of.

@@ -1,7 +1,7 @@
 //! Operators, fields, lists, maps, macros.
 
-use super::{all_fail, all_true, run};
-use crate::Value;
+use super::{STEPS, all_fail, all_true, run};
+use crate::{Budget, Value};
 
 #[test]
 fn literals_and_operators() {
@@ -99,6 +99,7 @@ fn values_come_out_as_they_went_in() {
     let value = run("{'a': [1, 2.5, 'x', null, true], 'b': {'c': x.big}}").unwrap();
     let expected =
         serde_json::json!({"a": [1, 2.5, "x", null, true], "b": {"c": 18_446_744_073_709_551_615_u64}});
-    assert_eq!(value.to_json().unwrap(), expected);
-    assert!(Value::from(&expected).to_json().unwrap() == expected);
+    let mut budget = Budget::of(STEPS);
+    assert_eq!(value.to_json(&mut budget).unwrap(), expected);
+    assert!(Value::from(&expected).to_json(&mut budget).unwrap() == expected);
 }

@@ -39,6 +39,7 @@ fn what_cannot_be_right_is_refused_by_name() {
         ("pod.name.matches('\\\\p{Greek}')", "error parsing regexp"),
         ("timestamp('yesterday') == timestamp(0)", "cannot parse \"yesterday\""),
         ("duration('1 day') == duration('1s')", "invalid duration"),
+        ("duration('170141183460469231731687303715884105.999us') == duration('1s')", "invalid duration"),
         ("timestamp(0).getHours('Europe/Berlin') == 1", "use UTC or an offset"),
         ("Strange{a: 1} == null", "undeclared reference to 'Strange'"),
         ("- -'a' == 1", "'-_'"),

@@ -5,6 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Number, Value as Json};
 
 use super::{Key, Value, duration, timestamp};
+use crate::budget::Budget;
 use crate::error::Error;
 
 impl From<&Json> for Value {
@@ -38,27 +39,36 @@ impl From<&Number> for Value {
 }
 
 impl Value {
-    /// The JSON of a value.
+    /// The JSON of a value. What it holds in several places is written in each, so that it costs what is written.
     ///
     /// # Errors
-    /// When it holds something that JSON has no words for.
-    pub fn to_json(&self) -> Result<Json, Error> {
+    /// When it holds something that JSON has no words for, or more than may be written.
+    pub fn to_json(&self, budget: &mut Budget) -> Result<Json, Error> {
+        budget.spend(1)?;
         Ok(match self {
             Self::Null | Self::Optional(None) => Json::Null,
             Self::Bool(value) => (*value).into(),
             Self::Int(value) => (*value).into(),
             Self::Uint(value) => (*value).into(),
             Self::Double(value) => Number::from_f64(*value).map(Json::Number).ok_or_else(|| no_json(self))?,
-            Self::String(text) => Json::from(&**text),
-            Self::Bytes(bytes) => BASE64_STANDARD.encode(bytes).into(),
-            Self::List(list) => list.items.iter().map(Self::to_json).collect::<Result<Json, _>>()?,
+            Self::String(text) => {
+                budget.read(text.len())?;
+                Json::from(&**text)
+            }
+            Self::Bytes(bytes) => {
+                budget.read(bytes.len())?;
+                BASE64_STANDARD.encode(bytes).into()
+            }
+            Self::List(list) => {
+                list.items.iter().map(|item| item.to_json(budget)).collect::<Result<Json, _>>()?
+            }
             Self::Map(map) => {
-                let fields = map.iter().map(|(key, value)| Ok((key.to_string(), value.to_json()?)));
+                let fields = map.iter().map(|(key, value)| Ok((key.to_string(), value.to_json(budget)?)));
                 Json::Object(fields.collect::<Result<_, Error>>()?)
             }
             Self::Duration(nanos) => duration(*nanos).into(),
             Self::Timestamp(at) => timestamp(*at).into(),
-            Self::Optional(Some(value)) => value.to_json()?,
+            Self::Optional(Some(value)) => value.to_json(budget)?,
             Self::Type(_) | Self::Foreign(_) => return Err(no_json(self)),
         })
     }

@@ -13,6 +13,7 @@ pub struct List {
     pub items: Vec<Value>,
     /// How they are told apart.
     pub identity: Identity,
+    depth: usize,
 }
 
 /// How the elements of a list are told apart.
@@ -28,6 +29,17 @@ pub enum Identity {
 }
 
 impl List {
+    /// These values, told apart in that way.
+    pub fn new(items: Vec<Value>, identity: Identity) -> Self {
+        let depth = items.iter().map(Value::depth).max().unwrap_or(0) + 1;
+        Self { items, identity, depth }
+    }
+
+    /// How many lists, maps and the like stand in each other here.
+    pub(super) fn depth(&self) -> usize {
+        self.depth
+    }
+
     /// Both lists in one; where elements are told apart otherwise than by place, those of `other` take the place of the same ones.
     pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Error> {
         budget.spend(self.items.len() + other.items.len())?;
@@ -38,7 +50,7 @@ impl List {
                 None => items.push(item.clone()),
             }
         }
-        Ok(Self { items, identity: self.identity.clone() })
+        Ok(Self::new(items, self.identity.clone()))
     }
 
     /// Where the element stands that is the same one as `item`, unless they are told apart by place.

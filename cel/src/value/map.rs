@@ -25,6 +25,8 @@ pub enum Key {
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: BTreeMap<Key, Value>,
+    /// Of the deepest value.
+    below: usize,
 }
 
 impl Map {
@@ -55,13 +57,23 @@ impl Map {
 
     /// Puts a value under a key where there is none yet; false when there was one.
     pub(crate) fn add(&mut self, key: Key, value: Value) -> bool {
+        self.below = self.below.max(value.depth());
         self.entries.insert(key, value).is_none()
+    }
+
+    /// How many lists, maps and the like stand in each other here.
+    pub(super) fn depth(&self) -> usize {
+        self.below + 1
     }
 }
 
 impl FromIterator<(Key, Value)> for Map {
     fn from_iter<T: IntoIterator<Item = (Key, Value)>>(entries: T) -> Self {
-        Self { entries: entries.into_iter().collect() }
+        let mut map = Self::default();
+        for (key, value) in entries {
+            map.add(key, value);
+        }
+        map
     }
 }
 

@@ -58,6 +58,11 @@ pub trait Foreign: Any + fmt::Debug + Send + Sync {
     /// True for the same value; of another type it never is.
     fn equals(&self, other: &dyn Foreign) -> bool;
 
+    /// How many values stand in each other in it.
+    fn depth(&self) -> usize {
+        0
+    }
+
     /// A field of it; `None` when it has none of that name.
     fn field(&self, _name: &str) -> Option<Result<Value, Error>> {
         None
@@ -70,7 +75,7 @@ pub trait Foreign: Any + fmt::Debug + Send + Sync {
 impl Value {
     /// A list of values that are told apart by where they stand.
     pub fn list(items: Vec<Value>) -> Self {
-        Self::List(Arc::new(List { items, identity: Identity::Place }))
+        Self::List(Arc::new(List::new(items, Identity::Place)))
     }
 
     /// A map.
@@ -105,6 +110,27 @@ impl Value {
             Self::Type(_) => "type",
             Self::Optional(_) => "optional_type",
             Self::Foreign(value) => value.type_name(),
+        }
+    }
+
+    /// How many lists, maps and the like stand in each other in it.
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::List(list) => list.depth(),
+            Self::Map(map) => map.depth(),
+            Self::Optional(Some(value)) => value.depth() + 1,
+            Self::Foreign(value) => value.depth(),
+            Self::Null
+            | Self::Bool(_)
+            | Self::Int(_)
+            | Self::Uint(_)
+            | Self::Double(_)
+            | Self::String(_)
+            | Self::Bytes(_)
+            | Self::Duration(_)
+            | Self::Timestamp(_)
+            | Self::Type(_)
+            | Self::Optional(None) => 0,
         }
     }
 

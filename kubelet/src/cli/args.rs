@@ -85,6 +85,16 @@ pub struct RunFlags {
     /// Port of the node's API over HTTPS, 0 for none [default: 10250]
     #[arg(long, value_name = "PORT", help_heading = "Ports")]
     pub port: Option<String>,
+    /// Certificate of the node's API, with those that lead to its authority; by default the one in --cert-dir, or one of the
+    /// node's own making
+    #[arg(long, value_name = "FILE", help_heading = "Ports")]
+    pub tls_cert_file: Option<String>,
+    /// Its key
+    #[arg(long, value_name = "FILE", help_heading = "Ports")]
+    pub tls_private_key_file: Option<String>,
+    /// Who signs the certificates of clients of the node's API; without it nobody may ask anything
+    #[arg(long, value_name = "FILE", help_heading = "Ports")]
+    pub client_ca_file: Option<String>,
     /// Address of /healthz over plain HTTP [default: 127.0.0.1]
     #[arg(long, value_name = "IP", help_heading = "Ports")]
     pub healthz_bind_address: Option<String>,
@@ -112,18 +122,21 @@ pub struct RunFlags {
     /// text or json [default: text]
     #[arg(long, value_name = "FORMAT", help_heading = "Log")]
     pub log_format: Option<String>,
-    /// Not in this version
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub kubeconfig: Option<String>,
-    /// Not in this version
-    #[arg(long, value_name = "FILE", hide = true)]
-    pub bootstrap_kubeconfig: Option<String>,
-    /// Not in this version
-    #[arg(long, value_name = "JOIN", hide = true)]
+    /// Join the cluster of this line (`master join-string`): https://HOST:PORT#sha256:HASH
+    #[arg(long, value_name = "JOIN", help_heading = "Cluster")]
     pub bootstrap: Option<String>,
-    /// Not in this version
-    #[arg(long, hide = true)]
+    /// Join by a line without #sha256: believe whoever answers first
+    #[arg(long, help_heading = "Cluster")]
     pub bootstrap_insecure_trust_on_first_use: bool,
+    /// Join as the stock kubelet does: by a kubeconfig with a bootstrap token
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub bootstrap_kubeconfig: Option<String>,
+    /// How the node reaches its cluster; written on joining [default: ROOT-DIR/kubeconfig]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<String>,
+    /// Certificates and keys of the node [default: ROOT-DIR/pki]
+    #[arg(long, value_name = "DIR", help_heading = "Cluster")]
+    pub cert_dir: Option<String>,
     /// Not in this version
     #[arg(long, value_name = "CIDR", hide = true)]
     pub pod_cidr: Option<String>,

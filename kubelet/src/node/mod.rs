@@ -7,6 +7,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
@@ -21,7 +22,7 @@ use crate::spec::{CgroupDriver, Facts};
 
 /// Facts of the node before the engine has answered.
 pub fn facts(options: &Options) -> Facts {
-    let host_ips = options.node_ip.map_or_else(machine::addresses, |ip| vec![ip]);
+    let host_ips = addresses(options.node_ip);
     Facts {
         node_name: options.node_name.clone(),
         host_ips,
@@ -36,6 +37,11 @@ pub fn facts(options: &Options) -> Facts {
         pids_limit: options.pod_pids_limit,
         allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
     }
+}
+
+/// The node's addresses at this moment, the one it was given or those of the machine.
+pub fn addresses(given: Option<IpAddr>) -> Vec<IpAddr> {
+    given.map_or_else(machine::addresses, |ip| vec![ip])
 }
 
 /// What pods may use in all: everything, until something is reserved for the system.

@@ -50,6 +50,7 @@ pub fn report(
         capacity,
         conditions: vec![ready(engine, previous, now)],
         addresses,
+        kubelet_port: options.api_address.map(|address| address.port()),
         info: info(engine, version),
         images: Vec::new(),
     }

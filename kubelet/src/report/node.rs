@@ -23,6 +23,8 @@ pub struct NodeReport {
     pub conditions: Vec<NodeCondition>,
     /// `InternalIP`, `Hostname`, and the address.
     pub addresses: Vec<(String, String)>,
+    /// Where its kubelet answers masters, if it does.
+    pub kubelet_port: Option<u16>,
     /// What it is made of.
     pub info: NodeInfo,
     /// Images it holds, the largest first.

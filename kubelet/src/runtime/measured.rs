@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::{
-    ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
+    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
+    Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
 };
 use crate::metrics::Metrics;
 use crate::observed;
@@ -110,6 +110,10 @@ impl Runtime for Measured {
 
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error> {
         self.measure("attach", self.engine.attach(id, stdin)).await
+    }
+
+    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        self.measure("port_forward", self.engine.dial(id, port)).await
     }
 
     async fn logs(

@@ -14,6 +14,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::observed::{self, PodUid, Timestamp};
 pub use spec::{ContainerSpec, Identity, SandboxSpec};
@@ -168,8 +169,13 @@ pub struct ExecSession {
     /// What it writes.
     pub output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
     /// Where its input goes; closed when dropped.
-    pub input: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
+    pub input: std::pin::Pin<Box<dyn AsyncWrite + Send>>,
 }
+
+/// A connection: bytes in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// What is known of the engine and its machine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -270,6 +276,9 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Tells the container's own terminal its size.
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error>;
+
+    /// Connects to a port of the container as something inside it would, on its own loopback.
+    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error>;
 
     /// The container's log.
     async fn logs(

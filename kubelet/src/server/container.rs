@@ -7,8 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::status::resources::PODS;
 
-/// The annotation that names a pod's first among equals.
-const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
 /// What stands before an engine id in a status.
 const SCHEME: &str = "://";
 
@@ -34,36 +32,7 @@ impl ShownPod {
     /// # Errors
     /// 400 when none of that name is in the pod, or none is named and there are several.
     pub fn choose(&self, named: Option<&str>) -> Result<String, Status> {
-        let containers = self.names("containers");
-        let init = self.names("initContainers");
-        let ephemeral = self.names("ephemeralContainers");
-        let pod = &self.name;
-        if let Some(named) = named.filter(|named| !named.is_empty()) {
-            let known = containers.iter().chain(&init).chain(&ephemeral).any(|name| *name == named);
-            let unknown = || Status::bad_request(format!("container {named} is not valid for pod {pod}"));
-            return if known { Ok(named.to_owned()) } else { Err(unknown()) };
-        }
-        let annotated = self.pointer("/metadata/annotations").and_then(|a| a.get(DEFAULT_CONTAINER));
-        if let Some(annotated) = annotated.and_then(Value::as_str).filter(|name| containers.contains(name)) {
-            return Ok(annotated.to_owned());
-        }
-        match (&containers[..], &init[..], &ephemeral[..]) {
-            ([only], [], []) => Ok((*only).to_owned()),
-            _ => {
-                let mut message = format!(
-                    "a container name must be specified for pod {pod}, choose one of: [{}]",
-                    containers.join(" ")
-                );
-                if !init.is_empty() {
-                    message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
-                }
-                if !ephemeral.is_empty() {
-                    message
-                        .push_str(&format!(" or one of the ephemeral containers: [{}]", ephemeral.join(" ")));
-                }
-                Err(Status::bad_request(message))
-            }
-        }
+        apiserver::container::choose(&self.name, &self.object, named)
     }
 
     /// The engine id of the container whose log is asked for.
@@ -125,6 +94,25 @@ impl ShownPod {
         })
     }
 
+    /// The engine id of any container that runs: all of a pod share its network.
+    ///
+    /// # Errors
+    /// 400 when none does.
+    pub fn any_running(&self) -> Result<String, Status> {
+        let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
+        let running = statuses
+            .iter()
+            .flat_map(|list| self.list("/status", list))
+            .find(|status| status.pointer("/state/running").is_some());
+        running.and_then(id).ok_or_else(|| {
+            let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
+            let pod = &self.name;
+            Status::bad_request(format!(
+                "unable to forward port because pod is not running. Current status={phase} (pod {pod})"
+            ))
+        })
+    }
+
     /// A field of the container's own description.
     pub fn spec(&self, container: &str, field: &str) -> Option<&Value> {
         ["containers", "initContainers", "ephemeralContainers"]
@@ -139,10 +127,6 @@ impl ShownPod {
             .iter()
             .flat_map(|list| self.list("/status", list))
             .find(|status| name(status) == container)
-    }
-
-    fn names(&self, list: &str) -> Vec<&str> {
-        self.list("/spec", list).iter().map(name).collect()
     }
 
     fn list(&self, part: &str, list: &str) -> &[Value] {

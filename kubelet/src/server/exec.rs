@@ -1,52 +1,34 @@
-//! Commands in containers, and containers' own streams, over WebSocket: channels as kubectl speaks them.
+//! Commands in containers, and containers' own streams: what is asked for, and who takes it over from there.
 
-use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::Status;
-use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, rejection};
-use axum::extract::{FromRequestParts as _, Path, Query, State};
-use axum::response::Response;
-use bytes::{BufMut as _, Bytes, BytesMut};
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt as _, StreamExt as _};
-use http::StatusCode;
+use apiserver::spdy::remote;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
+use http::{StatusCode, header};
 use serde::Deserialize;
-use serde_json::{Value, json};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use serde_json::Value;
 
 use super::Context;
 use super::container::ShownPod;
-use super::logs::{Pairs, refused};
-use crate::runtime::{ExecRequest, ExecSession, Runtime, Stream};
+use super::logs::{Pairs, boolean, refused};
+use super::session::{Of, Session, Wanted};
+use super::upgrade::{Refused, Upgrade};
+use crate::runtime::ExecRequest;
 
-/// The protocols spoken, the best first. Only the fifth can say that standard input has ended.
-const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-/// How long an ended command may take to have an exit code.
-const EXIT_CODE_WITHIN: Duration = Duration::from_secs(10);
-/// Between two looks for it: the engine learns it a moment after the streams have ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
-
-/// The first byte of a frame.
-mod channel {
-    pub const STDIN: u8 = 0;
-    pub const STDOUT: u8 = 1;
-    pub const STDERR: u8 = 2;
-    pub const ERROR: u8 = 3;
-    pub const RESIZE: u8 = 4;
-    pub const CLOSE: u8 = 255;
-}
+/// How long a command may run whose whole output is the answer; the stock kubelet's.
+const RUN_WITHIN: Duration = Duration::from_secs(240);
+/// The most of its output that is kept.
+const RUN_BYTES: usize = 16 * 1024 * 1024;
 
 /// What a client asks for.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Asked {
     container: Option<String>,
     command: Vec<String>,
-    stdin: bool,
-    stdout: bool,
-    stderr: bool,
+    wanted: Wanted,
     tty: bool,
 }
 
@@ -65,18 +47,17 @@ pub async fn exec(
     Path(target): Path<Target>,
     Query(query): Query<Pairs>,
     mut parts: Parts,
-) -> Result<Response, Status> {
+) -> Result<Response, Refused> {
     let (asked, shown, container) = target.find(&context, &query)?;
-    if asked.command.is_empty() {
-        return Err(Status::bad_request("you must specify at least one command for the container"));
-    }
+    asked.check_command()?;
     asked.check()?;
     let id = shown.running(&container)?;
-    let upgrade = upgrade(&mut parts).await?;
-    let request = ExecRequest { command: asked.command.clone(), stdin: asked.stdin, tty: asked.tty };
-    let session = context.runtime.exec_start(&id, &request).await.map_err(refused)?;
-    let call = Call { runtime: context.runtime, resizes: Resizes::Session(session.id.clone()), asked };
-    Ok(upgrade.on_upgrade(move |socket| call.run(socket, session)))
+    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
+    let Asked { command, wanted, tty, .. } = asked;
+    let request = ExecRequest { command, stdin: wanted.stdin, tty };
+    let process = context.runtime.exec_start(&id, &request).await.map_err(refused)?;
+    let session = Session { runtime: context.runtime, of: Of::Command(process.id.clone()), wanted };
+    Ok(upgrade.serve(streams, move |client| session.run(client, process)))
 }
 
 /// Attaches to a container's own streams.
@@ -85,20 +66,45 @@ pub async fn attach(
     Path(target): Path<Target>,
     Query(query): Query<Pairs>,
     mut parts: Parts,
-) -> Result<Response, Status> {
+) -> Result<Response, Refused> {
     let (asked, shown, container) = target.find(&context, &query)?;
     asked.check()?;
     let id = shown.running(&container)?;
     let is = |field: &str| shown.spec(&container, field) == Some(&Value::Bool(true));
-    if asked.stdin && !is("stdin") {
+    if asked.wanted.stdin && !is("stdin") {
         let message =
             format!("container \"{container}\" takes no input: its manifest does not say `stdin: true`");
-        return Err(Status::bad_request(message));
+        return Err(Status::bad_request(message).into());
     }
-    let upgrade = upgrade(&mut parts).await?;
-    let session = context.runtime.attach(&id, asked.stdin).await.map_err(refused)?;
-    let call = Call { runtime: context.runtime, resizes: Resizes::Container(id), asked };
-    Ok(upgrade.on_upgrade(move |socket| call.run(socket, session)))
+    let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
+    let process = context.runtime.attach(&id, asked.wanted.stdin).await.map_err(refused)?;
+    let session = Session { runtime: context.runtime, of: Of::Container(id), wanted: asked.wanted };
+    Ok(upgrade.serve(streams, move |client| session.run(client, process)))
+}
+
+/// `POST /run/{namespace}/{pod}/{container}`: runs a command and answers with all it wrote.
+pub async fn run(
+    State(context): State<Context>,
+    Path(target): Path<Target>,
+    Query(query): Query<Pairs>,
+) -> Result<Response, Status> {
+    let (asked, shown, container) = target.find(&context, &query)?;
+    // One text here, whose words are separated by spaces.
+    let command: Vec<String> = query
+        .iter()
+        .filter(|(name, _)| name == "cmd")
+        .map(|(_, text)| text)
+        .flat_map(|text| text.split(' ').map(str::to_owned))
+        .collect();
+    let asked = Asked { command: [asked.command, command].concat(), ..asked };
+    asked.check_command()?;
+    let id = shown.running(&container)?;
+    let ran = context.runtime.exec(&id, &asked.command, RUN_WITHIN, RUN_BYTES).await.map_err(refused)?;
+    let code = match ran.exit_code {
+        Some(0) => StatusCode::OK,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    Ok((code, [(header::CONTENT_TYPE, "text/plain")], ran.output).into_response())
 }
 
 impl Target {
@@ -111,39 +117,17 @@ impl Target {
     }
 }
 
-/// Agrees on a protocol.
-async fn upgrade(parts: &mut Parts) -> Result<WebSocketUpgrade, Status> {
-    let upgrade = WebSocketUpgrade::from_request_parts(parts, &()).await.map_err(|error| {
-        let message = match error {
-            rejection::WebSocketUpgradeRejection::MethodNotGet(_)
-            | rejection::WebSocketUpgradeRejection::InvalidUpgradeHeader(_)
-            | rejection::WebSocketUpgradeRejection::InvalidConnectionHeader(_) => {
-                "Upgrade request required: this speaks WebSocket (v5.channel.k8s.io), as kubectl 1.30 and later do"
-                    .to_owned()
-            }
-            other => format!("Upgrade request required: {other}"),
-        };
-        Status::bad_request(message)
-    })?;
-    let upgrade = upgrade.protocols(PROTOCOLS);
-    if upgrade.selected_protocol().is_none() {
-        let message = format!("no protocol in common: this speaks {}", PROTOCOLS.join(" and "));
-        return Err(Status::new(StatusCode::FORBIDDEN, "Forbidden", message));
-    }
-    Ok(upgrade)
-}
-
 impl Asked {
     fn read(query: &Pairs) -> Self {
         let mut asked = Self::default();
         for (name, value) in query {
-            let on = matches!(value.as_str(), "true" | "1");
+            let on = boolean(name, value).unwrap_or(false);
             match name.as_str() {
                 "container" => asked.container = Some(value.clone()),
                 "command" => asked.command.push(value.clone()),
-                "stdin" | "input" => asked.stdin = on,
-                "stdout" | "output" => asked.stdout = on,
-                "stderr" | "error" => asked.stderr = on,
+                "stdin" | "input" => asked.wanted.stdin = on,
+                "stdout" | "output" => asked.wanted.stdout = on,
+                "stderr" | "error" => asked.wanted.stderr = on,
                 "tty" => asked.tty = on,
                 _ => {}
             }
@@ -151,161 +135,23 @@ impl Asked {
         asked
     }
 
+    /// The streams that a client of SPDY begins.
+    fn streams(&self) -> remote::Wanted {
+        let Wanted { stdin, stdout, stderr } = self.wanted;
+        remote::Wanted { stdin, stdout, stderr, tty: self.tty }
+    }
+
     fn check(&self) -> Result<(), Status> {
-        if self.stdin || self.stdout || self.stderr {
+        if self.wanted != Wanted::default() {
             return Ok(());
         }
         Err(Status::bad_request("you must specify at least 1 of stdin, stdout, stderr"))
     }
-}
 
-/// What a change of the terminal's size goes to.
-enum Resizes {
-    Session(String),
-    Container(String),
-}
-
-/// A session under way between a client and a process.
-struct Call {
-    runtime: Arc<dyn Runtime>,
-    resizes: Resizes,
-    asked: Asked,
-}
-
-impl Call {
-    async fn run(self, socket: WebSocket, session: ExecSession) {
-        let is_exec = matches!(self.resizes, Resizes::Session(_));
-        let ExecSession { id, output, input } = session;
-        let (mut sink, stream) = socket.split();
-        // Input and output go on side by side: a process that waits for its reader must not keep its writer waiting.
-        let ended = tokio::select! {
-            ended = self.send_output(output, &mut sink) => Some(ended),
-            () = self.take_input(stream, input) => None,
-        };
-        let Some(ended) = ended else { return };
-        let status = match ended {
-            Err(Gone) => return,
-            Ok(Some(error)) => failed("", &error),
-            Ok(None) if is_exec => self.exit_status(&id).await,
-            Ok(None) => success(),
-        };
-        let _ = sink.send(frame(channel::ERROR, status.to_string().as_bytes())).await;
-        let _ = sink.send(Message::Close(Some(CloseFrame { code: 1000, reason: "".into() }))).await;
-    }
-
-    /// Sends what the process writes until it ends; an error of the engine is what is left to tell.
-    async fn send_output(
-        &self,
-        mut output: futures_util::stream::BoxStream<'static, Result<(Stream, Bytes), crate::runtime::Error>>,
-        sink: &mut SplitSink<WebSocket, Message>,
-    ) -> Result<Option<String>, Gone> {
-        while let Some(piece) = output.next().await {
-            let (stream, bytes) = match piece {
-                Ok(piece) => piece,
-                Err(error) => return Ok(Some(error.to_string())),
-            };
-            let (wanted, number) = match stream {
-                Stream::Stdout => (self.asked.stdout, channel::STDOUT),
-                Stream::Stderr => (self.asked.stderr, channel::STDERR),
-            };
-            if wanted && !bytes.is_empty() {
-                sink.send(frame(number, &bytes)).await.map_err(|_| Gone)?;
-            }
+    fn check_command(&self) -> Result<(), Status> {
+        if !self.command.is_empty() {
+            return Ok(());
         }
-        Ok(None)
+        Err(Status::bad_request("you must specify at least one command for the container"))
     }
-
-    /// Takes what the client sends until it goes away.
-    async fn take_input(&self, mut stream: SplitStream<WebSocket>, input: Pin<Box<dyn AsyncWrite + Send>>) {
-        // Dropped, it tells the process that there is no more input.
-        let mut input = Some(input).filter(|_| self.asked.stdin);
-        while let Some(Ok(message)) = stream.next().await {
-            let bytes = match message {
-                Message::Binary(bytes) => bytes,
-                Message::Text(text) => text.into(),
-                Message::Close(_) => return,
-                Message::Ping(_) | Message::Pong(_) => continue,
-            };
-            let Some((number, rest)) = bytes.split_first() else { continue };
-            match *number {
-                channel::STDIN => {
-                    if let Some(open) = &mut input
-                        && (open.write_all(rest).await.is_err() || open.flush().await.is_err())
-                    {
-                        // The process reads no more; what it still writes goes on.
-                        input = None;
-                    }
-                }
-                channel::CLOSE if rest == [channel::STDIN] => {
-                    if let Some(mut open) = input.take() {
-                        let _ = open.shutdown().await;
-                    }
-                }
-                channel::RESIZE => self.resize(rest).await,
-                _ => {}
-            }
-        }
-    }
-
-    async fn resize(&self, size: &[u8]) {
-        let size: Value = serde_json::from_slice(size).unwrap_or_default();
-        let side = |name: &str| size.get(name).and_then(Value::as_u64).and_then(|n| u16::try_from(n).ok());
-        let (Some(width), Some(height)) = (side("Width"), side("Height")) else { return };
-        let done = match &self.resizes {
-            Resizes::Session(session) => self.runtime.exec_resize(session, width, height).await,
-            Resizes::Container(id) => self.runtime.attach_resize(id, width, height).await,
-        };
-        if let Err(error) = done {
-            tracing::debug!(%error, "a terminal kept its size");
-        }
-    }
-
-    async fn exit_status(&self, session: &str) -> Value {
-        let look = async {
-            loop {
-                match self.runtime.exec_exit_code(session).await {
-                    Ok(Some(code)) => return exited(code),
-                    Ok(None) => tokio::time::sleep(LOOK_AGAIN).await,
-                    Err(error) => return failed("", &error.to_string()),
-                }
-            }
-        };
-        let late = |_| failed("", "the command has ended, but the container engine does not say how");
-        tokio::time::timeout(EXIT_CODE_WITHIN, look).await.unwrap_or_else(late)
-    }
-}
-
-/// The client is not there any more.
-struct Gone;
-
-fn frame(number: u8, bytes: &[u8]) -> Message {
-    let mut frame = BytesMut::with_capacity(bytes.len() + 1);
-    frame.put_u8(number);
-    frame.extend_from_slice(bytes);
-    Message::Binary(frame.freeze())
-}
-
-fn success() -> Value {
-    json!({"metadata": {}, "status": "Success"})
-}
-
-fn exited(code: i32) -> Value {
-    if code == 0 {
-        return success();
-    }
-    let mut status =
-        failed("NonZeroExitCode", &format!("command terminated with non-zero exit code: exit status {code}"));
-    status["details"] = json!({"causes": [{"reason": "ExitCode", "message": code.to_string()}]});
-    status
-}
-
-fn failed(reason: &str, message: &str) -> Value {
-    let mut status = json!({"metadata": {}, "status": "Failure", "message": message});
-    if reason.is_empty() {
-        status["reason"] = "InternalError".into();
-        status["code"] = 500.into();
-    } else {
-        status["reason"] = reason.into();
-    }
-    status
 }

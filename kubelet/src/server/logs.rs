@@ -148,7 +148,8 @@ impl Asked {
     }
 }
 
-fn boolean(name: &str, value: &str) -> Result<bool, Status> {
+/// A truth as clients write it.
+pub fn boolean(name: &str, value: &str) -> Result<bool, Status> {
     match value {
         "true" | "1" | "t" | "T" | "True" | "TRUE" => Ok(true),
         "false" | "0" | "f" | "F" | "False" | "FALSE" => Ok(false),

@@ -1,19 +1,29 @@
-//! The node's API: Kubernetes objects and the classic endpoints, on the local socket; `/healthz` alone over TCP.
+//! The node's API: Kubernetes objects and the classic endpoints, on the local socket for its owner and over HTTPS for masters;
+//! `/healthz` alone over plain HTTP.
 
+mod channels;
 mod classic;
 mod container;
 mod exec;
+mod forward;
+mod guard;
 mod health;
 mod logs;
+mod serving;
+mod session;
 mod socket;
+mod spdy;
+mod upgrade;
+mod websocket;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use apiserver::{Api, Catalog, Version};
+use apiserver::{Api, Catalog, Version, tls};
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
+use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -23,6 +33,7 @@ use crate::metrics::Metrics;
 use crate::runtime::Runtime;
 use crate::status::Board;
 use crate::status::resources;
+pub use serving::{Error as ServingError, Files, Serving};
 pub use socket::{Error, RootDir};
 
 /// The Kubernetes version whose API is held.
@@ -51,9 +62,12 @@ pub fn router(context: &Context) -> Router {
         .route("/api/v1/namespaces/{namespace}/pods/{name}/log", get(logs::subresource))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/exec", any(exec::exec))
         .route("/api/v1/namespaces/{namespace}/pods/{name}/attach", any(exec::attach))
+        .route("/api/v1/namespaces/{namespace}/pods/{name}/portforward", any(forward::forward))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(logs::classic))
         .route("/exec/{namespace}/{pod}/{container}", any(exec::exec))
         .route("/attach/{namespace}/{pod}/{container}", any(exec::attach))
+        .route("/portForward/{namespace}/{pod}", any(forward::forward))
+        .route("/run/{namespace}/{pod}/{container}", post(exec::run))
         .route("/pods", get(classic::pods))
         .route("/runningpods", get(classic::running_pods))
         .route("/runningpods/", get(classic::running_pods))
@@ -76,6 +90,16 @@ pub async fn serve_socket(
     let listener = root_dir.listen()?;
     apiserver::serve(listener, router(context), shutdown).await;
     Ok(())
+}
+
+/// Serves everything over HTTPS to those who may, until told to stop.
+pub async fn serve_https(
+    listener: TcpListener,
+    context: &Context,
+    config: watch::Receiver<Arc<ServerConfig>>,
+    shutdown: watch::Receiver<bool>,
+) {
+    tls::serve(listener, guard::guarded(router(context)), config, shutdown).await;
 }
 
 /// Serves `/healthz` and nothing else until told to stop.

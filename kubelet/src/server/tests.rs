@@ -3,5 +3,6 @@
 
 mod bed;
 mod exec;
+mod forward;
 mod read;
 mod socket;

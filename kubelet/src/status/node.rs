@@ -42,6 +42,9 @@ pub fn object(name: &str, report: &NodeReport, problems: &[String]) -> Map<Strin
     let addresses: Vec<Value> =
         addresses.map(|(kind, address)| json!({"type": kind, "address": address})).collect();
     status.insert("addresses".to_owned(), addresses.into());
+    if let Some(port) = report.kubelet_port {
+        status.insert("daemonEndpoints".to_owned(), json!({"kubeletEndpoint": {"Port": port}}));
+    }
     let info = &report.info;
     status.insert(
         "nodeInfo".to_owned(),

@@ -3,15 +3,18 @@
 mod dispatch;
 mod engine;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cgroups::{Cgroups, Slices};
 use crate::desired::{self, Desired};
 use crate::health::Health;
+use crate::identity;
 use crate::images::Images;
 use crate::metrics::Metrics;
 use crate::node;
@@ -89,6 +92,16 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(journal.clone().keep(board.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
+    if let Some(cluster) = options.cluster.clone() {
+        let given = options.node_ip;
+        let settings = identity::Settings {
+            node: options.node_name.clone(),
+            cluster,
+            cert_dir: options.cert_dir.clone(),
+            addresses: Box::new(move || node::addresses(given)),
+        };
+        identity::start(settings, &outbox);
+    }
     dispatch::follow(&options, outbox, board.clone(), desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
@@ -98,19 +111,47 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             }
         });
     }
-    if let Some(address) = options.api_address {
-        let socket = options.root_dir.join("kubelet.sock");
-        tracing::info!(
-            %address, socket = %socket.display(),
-            "the node's API is not served over HTTPS in this version; reach it through the socket"
-        );
-    }
-    tokio::spawn(until_told(stop));
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board: board.clone(), runtime, health, metrics, configuration };
+    if let Some(address) = options.api_address {
+        serve_nodes_api(&options, address, &context, &stopped).await?;
+    }
+    tokio::spawn(until_told(stop));
     let served = server::serve_socket(&root_dir, &context, stopped).await;
     journal.write_last(board).await;
     served.context("cannot serve the node's API")
+}
+
+/// Serves the node's API over HTTPS; a port that cannot be had is no reason not to run pods.
+async fn serve_nodes_api(
+    options: &Options,
+    address: SocketAddr,
+    context: &Context,
+    stopped: &watch::Receiver<bool>,
+) -> anyhow::Result<()> {
+    let files = server::Files {
+        given: options.tls_files.clone(),
+        current: options.cert_dir.join(identity::serving_file()),
+        client_authorities: options.client_ca_file.clone(),
+        cluster_authorities: options.cert_dir.join(identity::AUTHORITIES),
+    };
+    let addresses = node::facts(options).host_ips;
+    let (serving, config) = server::Serving::open(files, &options.node_name, &addresses).await?;
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            tracing::error!(%address, %error, "cannot serve the node's API over HTTPS; see --address and --port");
+            return Ok(());
+        }
+    };
+    if options.client_ca_file.is_none() && options.cluster.is_none() {
+        tracing::info!(%address, "the node's API answers nobody over HTTPS but for its health; see --client-ca-file");
+    }
+    let (swap, config) = watch::channel(config);
+    tokio::spawn(serving.follow(swap));
+    let (context, stopped) = (context.clone(), stopped.clone());
+    tokio::spawn(async move { server::serve_https(listener, &context, config, stopped).await });
+    Ok(())
 }
 
 /// Says first of all which node this is, on what, and what it watches.

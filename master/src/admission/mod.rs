@@ -2,18 +2,22 @@
 //!
 //! Each decides on maps, purely; [`Lookup`] reads what it decides by from the registry's cache.
 
+mod certificates;
 mod gates;
 mod limit_range;
 mod lookup;
+mod nodes;
 mod pods;
 mod policies;
 mod priority;
 mod quota;
+mod registration;
 mod runtime_class;
 mod service_account;
 mod services;
 mod storage_class;
 mod tolerations;
+mod unenforced;
 
 use std::sync::Arc;
 
@@ -23,33 +27,41 @@ use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
-use crate::options::ServiceRange;
+pub use self::unenforced::ENFORCE;
+use crate::options::{NodeAdmission, ServiceRange};
 
 /// What new objects get, by the flags of the master.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Added {
     /// Gates of pods, the first to be taken off first.
     pub scheduling_gates: Vec<String>,
     /// Where addresses of services are taken from.
     pub service_ranges: Vec<ServiceRange>,
+    /// How a node registers.
+    pub nodes: NodeAdmission,
 }
 
 /// What a write on the master has to pass in this order, after what it has to pass on every server.
 pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<dyn Admission>> {
     let lookup = || Lookup::of(registry.clone());
     vec![
+        Arc::new(certificates::Undecided::new(registry.cache().clone())),
         Arc::new(service_account::ServiceAccounts::new(lookup())),
+        Arc::new(nodes::NodeRestriction::new(lookup())),
+        Arc::new(registration::Registration::new(lookup(), added.nodes)),
         Arc::new(limit_range::LimitRanges::new(lookup())),
         Arc::new(priority::Priorities::new(lookup())),
         Arc::new(storage_class::DefaultStorageClass::new(lookup())),
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
         Arc::new(gates::SchedulingGates::new(added.scheduling_gates)),
-        Arc::new(services::Addresses::new(registry.clone(), added.service_ranges)),
-        Arc::new(policies::Written),
+        Arc::new(unenforced::Unenforced),
+        Arc::new(policies::Written::new(registry.clone(), auth.clone())),
         Arc::new(policies::Mutating::new(registry.clone(), auth.clone())),
         Arc::new(policies::Validating::new(registry.clone(), auth.clone())),
-        // The last: what is reserved here is written.
+        // The last to refuse: what is reserved here is written.
         Arc::new(quota::ResourceQuotas::new(registry.clone())),
+        // After those who make another type of a service, and those who refuse it: nothing is kept for long for one of them.
+        Arc::new(services::Addresses::new(registry.clone(), added.service_ranges)),
     ]
 }

@@ -5,9 +5,6 @@ use apiserver::Status;
 use apiserver::admission::{Attempt, Operation};
 use serde_json::{Map, Value};
 
-/// Pods that a kubelet made by itself and only shows here.
-const MIRROR: &str = "kubernetes.io/config.mirror";
-
 /// True when a pod is made.
 pub fn is_new_pod(attempt: &Attempt<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Create && attempt.subresource.is_none()
@@ -49,10 +46,4 @@ pub fn list_mut<'a>(spec: &'a mut Json, name: &str) -> Option<&'a mut Vec<Value>
         *value = Value::Array(Vec::new());
     }
     value.as_array_mut()
-}
-
-/// True for the image of a pod that a kubelet made by itself.
-pub fn is_mirror(pod: &Json) -> bool {
-    let metadata = pod.get("metadata").and_then(Value::as_object);
-    metadata.and_then(|metadata| metadata.get("annotations")).is_some_and(|all| all.get(MIRROR).is_some())
 }

@@ -5,12 +5,13 @@ use std::time::Duration;
 use api::strategy::Json;
 use apiserver::Status;
 use apiserver::admission::{Admission, Attempt};
+use apiserver::auth::nodes::names::is_mirror;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::lookup::Lookup;
-use super::pods::{field, forbidden, is_mirror, is_new_pod, list, list_mut, spec, text};
+use super::pods::{field, forbidden, is_new_pod, list, list_mut, spec, text};
 
 /// The name of accounts in the store.
 const ACCOUNTS: &str = "serviceaccounts";

@@ -31,7 +31,7 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
             file.display()
         );
     }
-    let response = ask(data_dir).await?;
+    let response = ask(data_dir, PATH).await?;
     let revision =
         response.headers().get(REVISION).and_then(|value| value.to_str().ok()).unwrap_or("?").to_owned();
     let partial = partial(file);
@@ -52,7 +52,8 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
     ))
 }
 
-async fn ask(data_dir: &Path) -> anyhow::Result<Response<Incoming>> {
+/// Asks the master that runs on a directory for something on its socket.
+pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<Incoming>> {
     let path = data_dir.join(SOCKET);
     let stream = match UnixStream::connect(&path).await {
         Ok(stream) => stream,
@@ -69,7 +70,7 @@ async fn ask(data_dir: &Path) -> anyhow::Result<Response<Incoming>> {
     };
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::post(PATH).header(header::HOST, "master").body(Empty::<Bytes>::new())?;
+    let request = Request::post(of).header(header::HOST, "master").body(Empty::<Bytes>::new())?;
     let response =
         sender.send_request(request).await.context("the master did not answer; is it still running?")?;
     if response.status() != StatusCode::OK {

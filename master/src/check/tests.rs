@@ -11,6 +11,7 @@ use serde_json::json;
 use super::finding::{Finding, Report, Severity};
 use super::here::certificates::{self, Read, Use};
 use super::here::disk::{self, Room};
+use super::here::secrets::{self, Secret};
 use super::server::Answer;
 use super::server::clock::{self, Reading};
 use super::server::health;
@@ -104,6 +105,11 @@ fn failed_checks_are_told_once_each() {
             &answer(500, "[-]ping failed: asleep\n"),
             answer(500, "[-]ping failed: asleep\n[-]other failed: reason withheld\n"),
             vec!["the check ping of /livez fails", "the check other of /readyz fails"],
+        ),
+        (
+            &fine,
+            answer(500, "[-]store-file failed: reason withheld\n[-]etcd-quota failed: reason withheld\n"),
+            vec!["the check store-file of /readyz fails", "the check etcd-quota of /readyz fails"],
         ),
         (&answer(502, "<html>"), answer(502, "<html>"), vec!["/livez answers 502"]),
     ] {
@@ -202,6 +208,25 @@ fn disks_are_told_of_before_they_are_full() {
             found.iter().map(|finding| finding.severity).collect::<Vec<_>>(),
             expected,
             "{room:?} {store:?}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_others_may_read_are_told_of() {
+    for (mode, expected) in [
+        (0o100_600, None),
+        (0o100_400, None),
+        (0o100_644, Some("(mode 644)")),
+        (0o100_640, Some("(mode 640)")),
+        (0o100_602, Some("(mode 602)")),
+    ] {
+        let found = secrets::findings(&[Secret { file: "/d/root.key".to_owned(), mode }]);
+        assert_eq!(found.len(), usize::from(expected.is_some()), "{mode:o}");
+        let line = found.first().map(line).unwrap_or_default();
+        assert!(
+            expected.is_none_or(|words| line.contains(words) && line.contains("`chmod 600 /d/root.key`")),
+            "{line}"
         );
     }
 }

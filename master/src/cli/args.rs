@@ -1,12 +1,13 @@
 //! The words of the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// A lightweight Kubernetes control plane.
 #[derive(Debug, Parser)]
-#[command(name = "master", version, disable_help_subcommand = true)]
+#[command(name = "master", version, disable_help_subcommand = true, args_override_self = true)]
 pub struct Cli {
     /// State of the master: certificates, store, admin.kubeconfig [default: /var/lib/master]
     #[arg(long, global = true, value_name = "DIR", env = "MASTER_DATA_DIR")]
@@ -27,8 +28,14 @@ pub enum Verb {
     Kubeconfig(Kubeconfig),
     /// Print the one line that a node needs to join
     JoinString,
+    /// Print the file from which `master discovery` tells nodes of this cluster; it holds a key
+    ClusterInfo(ClusterInfo),
+    /// Tell nodes of a cluster from a host outside it, as the master does at /bootstrap/v1/cluster-info
+    Discovery(Discovery),
     /// Look whether the cluster is healthy, and say of each finding why it is so and what to do
     Check(Check),
+    /// Make a new root authority beside the one there is, which is believed until it is retired
+    RotateCa(RotateCa),
     /// Write all objects of the running master into a new file
     Backup(Backup),
     /// Make the store of a master that does not run from a backup
@@ -54,6 +61,17 @@ pub enum CheckFormat {
     Text,
     /// One JSON object.
     Json,
+}
+
+/// How far.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RotateCa {
+    /// Make a new intermediate authority only, below the root there is
+    #[arg(long)]
+    pub intermediate: bool,
+    /// Take away the root of before: what it signed is void from then on
+    #[arg(long, conflicts_with = "intermediate")]
+    pub retire: bool,
 }
 
 /// Where to.
@@ -86,6 +104,25 @@ pub struct Controllers {
     pub controllers: Option<String>,
 }
 
+/// For which host.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterInfo {
+    /// Names and addresses under which nodes reach that host
+    #[arg(long, value_name = "NAME,...", required = true)]
+    pub tls_san: Vec<String>,
+}
+
+/// Of which cluster, and where.
+#[derive(Clone, Debug, Args)]
+pub struct Discovery {
+    /// The file that `master cluster-info` printed; read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub cluster_info: PathBuf,
+    /// Where to listen, TLS only
+    #[arg(long, value_name = "ADDR")]
+    pub listen: SocketAddr,
+}
+
 /// For whom.
 #[derive(Clone, Debug, Args)]
 pub struct Kubeconfig {
@@ -97,7 +134,7 @@ pub struct Kubeconfig {
     pub group: Vec<String>,
 }
 
-/// How to run. Every value is read as text, so that all mistakes are told at once.
+/// How to run. Every value is read as text, so that all mistakes are told at once. What has no effect yet is hidden.
 #[derive(Clone, Debug, Default, Args)]
 pub struct RunFlags {
     /// MasterConfiguration, YAML or JSON: these flags in camel case; flags win over it
@@ -115,7 +152,7 @@ pub struct RunFlags {
     /// More names and addresses for the serving certificate
     #[arg(long, value_name = "NAME,...", help_heading = "API")]
     pub tls_san: Vec<String>,
-    /// Where objects are kept: embedded or etcd
+    /// Where objects are kept: embedded (a file in the data-dir) or etcd [default: embedded]
     #[arg(long, value_name = "STORE", help_heading = "Store")]
     pub storage: Option<String>,
     /// Where etcd is
@@ -130,17 +167,32 @@ pub struct RunFlags {
     /// Key for etcd
     #[arg(long, value_name = "FILE", help_heading = "Store")]
     pub etcd_keyfile: Option<String>,
-    /// What becomes of certificate requests: always-reject, queue or insecure-always-approve
+    /// Who becomes a node: always-reject, queue (people decide), insecure-always-approve, allowlist, token or webhook [default: queue]
     #[arg(long, value_name = "POLICY", help_heading = "Nodes")]
     pub csr_approval_policy: Option<String>,
-    /// How a node may register: open, allowlist or certificate
+    /// For allowlist: networks that machines ask from, and names of nodes, in which * stands for any letters
+    #[arg(long, value_name = "CIDR|NAME,...", help_heading = "Nodes")]
+    pub csr_approval_allowlist: Vec<String>,
+    /// For webhook: a kubeconfig whose server is asked
+    #[arg(long, value_name = "FILE", help_heading = "Nodes")]
+    pub csr_approval_webhook: Option<String>,
+    /// How long certificates live that are asked for, at most; 60s and more [default: 8760h0m0s]
+    #[arg(long, value_name = "DURATION", help_heading = "Nodes")]
+    pub cluster_signing_duration: Option<String>,
+    /// How long the certificate of the API lives; made anew when a third is left; 60s and more [default: 8760h0m0s]
+    #[arg(long, value_name = "DURATION", help_heading = "API")]
+    pub serving_cert_duration: Option<String>,
+    /// Which address of a node is taken to ask its kubelet for logs and commands [default: Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]
+    #[arg(long, value_name = "TYPE,...", help_heading = "Nodes")]
+    pub kubelet_preferred_address_types: Vec<String>,
+    /// How a node registers: open (whoever has a certificate), allowlist, or certificate (whose key was registered) [default: open]
     #[arg(long, value_name = "HOW", help_heading = "Nodes")]
     pub node_admission: Option<String>,
-    /// Where nodes may be with --node-admission allowlist
+    /// For allowlist: networks that nodes register from
     #[arg(long, value_name = "CIDR,...", help_heading = "Nodes")]
     pub node_allowlist: Vec<String>,
-    /// Addresses of pods
-    #[arg(long, value_name = "CIDR", help_heading = "Cluster")]
+    /// Addresses of pods, without effect so far
+    #[arg(long, value_name = "CIDR", hide = true, help_heading = "Cluster")]
     pub cluster_cidr: Option<String>,
     /// Addresses of services; the first one is the API's own [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR,...", help_heading = "Cluster")]
@@ -154,10 +206,10 @@ pub struct RunFlags {
     /// Gates that new pods get, in the order in which they are taken off
     #[arg(long, value_name = "NAME,...", help_heading = "Cluster")]
     pub scheduling_gates: Vec<String>,
-    /// Whether the scheduler runs inside: true or false
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    /// Whether the scheduler runs inside, without effect so far
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true, help_heading = "Cluster")]
     pub scheduler: Option<String>,
-    /// More detail in the log: 0 to 10 [default: 2]
+    /// More detail in the log: 0 warnings, 2 what happens, 4 refused requests and watches cut off, 6 every request; up to 10 [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]
     pub v: Option<String>,
     /// text or json [default: text]

@@ -7,7 +7,7 @@ use command::{Logging, Values, Wanted, commas};
 
 use super::args::RunFlags;
 use super::values;
-use super::{config, storage};
+use super::{approval, config, storage};
 use crate::options::Options;
 
 /// What was read, and what a person should know about it.
@@ -49,6 +49,7 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
     read.apply(flags, &mut options, &mut logging);
     if read.mistakes.is_empty() {
         read.mistakes.extend(storage::check(&options));
+        read.mistakes.extend(approval::check(&options.approval, &options.nodes));
     }
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
@@ -91,6 +92,23 @@ impl Flags {
         self.set("--etcd-cafile", &flags.etcd_cafile, storage::file, &mut options.etcd.authority);
         self.set("--etcd-certfile", &flags.etcd_certfile, storage::file, &mut options.etcd.certificate);
         self.set("--etcd-keyfile", &flags.etcd_keyfile, storage::file, &mut options.etcd.key);
+        let approval = &mut options.approval;
+        self.set("--csr-approval-policy", &flags.csr_approval_policy, approval::policy, &mut approval.policy);
+        let listed = commas(&flags.csr_approval_allowlist);
+        self.extend("--csr-approval-allowlist", &listed, approval::allowed, &mut approval.allowlist);
+        self.set("--csr-approval-webhook", &flags.csr_approval_webhook, storage::file, &mut approval.webhook);
+        self.set("--node-admission", &flags.node_admission, approval::mode, &mut options.nodes.mode);
+        let networks = commas(&flags.node_allowlist);
+        self.extend("--node-allowlist", &networks, values::network, &mut options.nodes.allowlist);
+        let (issued, own) = (&flags.cluster_signing_duration, &flags.serving_cert_duration);
+        self.set("--cluster-signing-duration", issued, values::life, &mut options.lives.issued);
+        self.set("--serving-cert-duration", own, values::life, &mut options.lives.serving);
+        self.extend(
+            "--kubelet-preferred-address-types",
+            &commas(&flags.kubelet_preferred_address_types),
+            values::address_type,
+            &mut options.kubelet_addresses,
+        );
         self.set("--controllers", &flags.controllers, values::controllers, &mut options.controllers);
         let gates = commas(&flags.scheduling_gates);
         self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
@@ -104,17 +122,6 @@ impl Flags {
         let one = |given: &Option<String>| given.iter().cloned().collect::<Vec<String>>();
         let words = |words: &'static [&'static str]| move |text: &str| values::one_of(text, words);
         let network = |text: &str| values::network(text).map(drop);
-        self.check(
-            "--csr-approval-policy",
-            &one(&flags.csr_approval_policy),
-            words(&["always-reject", "queue", "insecure-always-approve"]),
-        );
-        self.check(
-            "--node-admission",
-            &one(&flags.node_admission),
-            words(&["open", "allowlist", "certificate"]),
-        );
-        self.check("--node-allowlist", &commas(&flags.node_allowlist), network);
         self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
         self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
     }

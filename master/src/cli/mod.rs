@@ -1,5 +1,6 @@
 //! The command line: flags to options, verbs to what they print.
 
+mod approval;
 mod args;
 mod config;
 mod flags;
@@ -14,8 +15,12 @@ use jiff::Timestamp;
 use crate::check::{self, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
-use args::{Backup, Check, CheckFormat, Cli, Controllers, Kubeconfig, Restore, RunFlags, Verb};
-use command::{Command, Failure, Logging, failed};
+use crate::pki::{Names, rotate};
+use args::{
+    Backup, Check, CheckFormat, Cli, ClusterInfo, Controllers, Discovery, Kubeconfig, Restore, RotateCa,
+    RunFlags, Verb,
+};
+use command::{Command, Failure, Logging, commas, failed};
 
 /// This command.
 const COMMAND: Command = Command { name: "master", directory: "--data-dir" };
@@ -42,7 +47,10 @@ pub fn main() -> ExitCode {
         Verb::Controllers(ref of) => controllers(of),
         Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
         Verb::JoinString => print(join_string(&data_dir)),
+        Verb::ClusterInfo(ref of) => cluster_info(&data_dir, of),
+        Verb::Discovery(ref of) => discovery(of),
         Verb::Check(ref of) => check(of, cli.data_dir),
+        Verb::RotateCa(ref how) => print(rotate_ca(&data_dir, *how)),
         Verb::Backup(ref to) => print(backup(&data_dir, to)),
         Verb::Restore(ref from) => print(restore(&data_dir, from)),
     }
@@ -89,6 +97,59 @@ fn kubeconfig(data_dir: &Path, of: &Kubeconfig) -> anyhow::Result<String> {
 
 fn join_string(data_dir: &Path) -> anyhow::Result<String> {
     Ok(DataDir::at(data_dir).join_string(Timestamp::now())? + "\n")
+}
+
+fn cluster_info(data_dir: &Path, of: &ClusterInfo) -> ExitCode {
+    let (mut names, mut mistakes) = (Names::default(), Vec::new());
+    for name in commas(&of.tls_san) {
+        match values::server_name(&name) {
+            Ok(name) => names.add(&name),
+            Err(wanted) => mistakes.push(format!("--tls-san: \"{name}\" {wanted}")),
+        }
+    }
+    if mistakes.is_empty() {
+        print(DataDir::at(data_dir).cluster_info(&names, Timestamp::now()).map_err(anyhow::Error::from))
+    } else {
+        COMMAND.misused(&mistakes)
+    }
+}
+
+fn discovery(of: &Discovery) -> ExitCode {
+    Logging::default().start(&COMMAND);
+    until_done(crate::wiring::run_discovery(of.cluster_info.clone(), of.listen))
+}
+
+fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
+    let (directory, now) = (DataDir::at(data_dir), Timestamp::now());
+    let pki = directory.pki();
+    let done = match how {
+        RotateCa { retire: true, .. } if rotate::retire(&pki)? => {
+            "the root of before is retired: what it signed is void".to_owned()
+        }
+        RotateCa { retire: true, .. } => {
+            anyhow::bail!(
+                "there is no root to retire: `master rotate-ca` makes a new one beside the one there is"
+            )
+        }
+        RotateCa { intermediate: true, .. } => {
+            rotate::renew_intermediate(&pki, now)?;
+            "a new intermediate authority signs from now on; nothing else has changed".to_owned()
+        }
+        RotateCa { .. } => {
+            rotate::begin(&pki, now)?;
+            let join = directory.join_string(now)?;
+            format!(
+                "a new root signs from now on, and the one before is believed as well. Nodes join by\n{join}\nGive people new \
+                 kubeconfigs (`master kubeconfig`), let nodes renew, then `master rotate-ca --retire`"
+            )
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let heard = match runtime.block_on(crate::backup::reload(data_dir))? {
+        true => "The master that runs here has taken it up",
+        false => "No master runs here: the next start takes it up",
+    };
+    Ok(format!("{done}.\n{heard}; copy {} to every other master of this store.\n", pki.display()))
 }
 
 fn backup(data_dir: &Path, to: &Backup) -> anyhow::Result<String> {

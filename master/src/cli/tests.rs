@@ -20,6 +20,23 @@ fn run_is_the_default() {
     };
     assert_eq!(flags.scheduler.as_deref(), Some("true"));
     assert_eq!(flags.tls_san, ["a,b", "c"]);
+    // As with the stock server, the last one counts.
+    for line in ["--v 2 --v 4", "-v 2 -v=4", "run --v=2 -v 4"] {
+        let Verb::Run(flags) = read(line).unwrap().verb else { panic!("no run") };
+        assert_eq!(flags.v.as_deref(), Some("4"), "{line}");
+    }
+}
+
+#[test]
+fn the_help_shows_nothing_that_has_no_effect() {
+    let Err(Failure::Answered(help)) = read("run --help") else { panic!("no help") };
+    let help = help.to_string();
+    for hidden in ["--cluster-cidr", "--scheduler"] {
+        assert!(!help.contains(hidden), "{hidden} in {help}");
+    }
+    for shown in ["--csr-approval-policy", "--scheduling-gates", "--node-admission", "[default: embedded]"] {
+        assert!(help.contains(shown), "{shown} not in {help}");
+    }
 }
 
 #[test]
@@ -46,6 +63,9 @@ fn every_mistake_is_one_line() {
         ("backup", 1),
         ("restore --replace", 1),
         ("check --format yaml", 1),
+        ("cluster-info", 1),
+        ("discovery --cluster-info file", 1),
+        ("discovery --cluster-info file --listen nowhere", 1),
     ] {
         match read(line) {
             Err(Failure::Mistakes(found, _)) => {

@@ -1,12 +1,19 @@
 //! Texts to values, each mistake a sentence that says what would have been right.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use command::Wanted;
+use api::validate::is_dns_subdomain;
+use command::{Wanted, duration};
 
 use crate::controllers::NAMES;
-use crate::options::{Controllers, ServiceRange};
+use crate::options::{AddressType, Controllers, ServiceRange};
 use crate::pki::names;
+
+/// The shortest life of certificates: for trying out how they are renewed.
+const SHORTEST_LIFE: Duration = Duration::from_secs(60);
+/// The longest: that of the authority that signs them.
+const LONGEST_LIFE: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
 /// An address.
 pub fn ip(text: &str) -> Result<IpAddr, Wanted> {
@@ -30,6 +37,16 @@ pub fn port(text: &str) -> Result<u16, Wanted> {
     }
 }
 
+/// How long certificates live: no longer than authorities, and long enough for those who hold them to ask for others.
+pub fn life(text: &str) -> Result<Duration, Wanted> {
+    let found = duration(text)?;
+    if (SHORTEST_LIFE..=LONGEST_LIFE).contains(&found) {
+        Ok(found)
+    } else {
+        Err("is no life of a certificate: write one from 60s to 87600h, which is ten years".to_owned())
+    }
+}
+
 /// A whole number from 0 to 255.
 pub fn small_number(text: &str) -> Result<u8, Wanted> {
     text.parse().map_err(|_| "is no whole number from 0".to_owned())
@@ -47,7 +64,7 @@ pub fn server_name(text: &str) -> Result<String, Wanted> {
 /// The domain of a cluster, which fits behind `kubernetes.default.svc.`.
 pub fn domain(text: &str) -> Result<String, Wanted> {
     let name = text.trim_end_matches('.').to_lowercase();
-    let fits = names::is_dns_name(&format!("kubernetes.default.svc.{name}")) && !name.contains('*');
+    let fits = names::is_dns_name(&format!("kubernetes.default.svc.{name}")) && is_dns_subdomain(&name);
     if fits { Ok(name) } else { Err("is no domain, write one like cluster.local".to_owned()) }
 }
 
@@ -68,6 +85,15 @@ pub fn service_range(text: &str) -> Result<ServiceRange, Wanted> {
         return Err("has no room for services, give it at least 4 addresses".to_owned());
     }
     Ok(ServiceRange { network, bits })
+}
+
+/// What an address of a node is, as a Node has it.
+pub fn address_type(text: &str) -> Result<AddressType, Wanted> {
+    let known = AddressType::PREFERRED;
+    known.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+        let words: Vec<&str> = known.iter().map(|kind| kind.as_str()).collect();
+        format!("is none of {}", words.join(", "))
+    })
 }
 
 /// `*`, `none`, names, or `*` and names with a `-` before them.

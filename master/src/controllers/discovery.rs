@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::client::{Client, Error, Json, Kind};
+use super::object::text;
 
 /// What aggregated discovery is asked with.
 const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -69,10 +70,6 @@ fn of(group: &str, version: &str, resource: &Value) -> Served {
 
 fn array(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
-}
-
-fn text(value: Option<&Value>) -> String {
-    super::object::text(value)
 }
 
 #[cfg(test)]

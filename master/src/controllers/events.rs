@@ -81,7 +81,7 @@ impl Expiry {
         let how = Delete { uid: Some(&event.uid), revision: Some(&event.revision), ..Delete::default() };
         match self.client.delete(&Kind::EVENT, &event.namespace, &event.name, &how).await {
             // It is gone, or it happened again.
-            Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+            Err(error) if error.is_conflict() => Ok(()),
             answer => answer,
         }
     }

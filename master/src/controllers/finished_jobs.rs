@@ -71,16 +71,14 @@ impl Controller for Expiry {
             && let Some(job) = &change.now
             && plan(&job.kept, Timestamp::UNIX_EPOCH) != Plan::Nothing
         {
-            queue.add(&format!("{}/{}", job.namespace, job.name));
+            queue.add(&job.key());
         }
     }
 
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let job = match self.client.get(&Kind::JOB, namespace, name).await {
-            Ok(job) => job,
-            Err(error) if error.is_not_found() => return Ok(Next::Change),
-            Err(error) => return Err(error),
+        let Some(job) = self.client.find(&Kind::JOB, namespace, name).await? else {
+            return Ok(Next::Change);
         };
         match plan(&job, Timestamp::now()) {
             Plan::Nothing => Ok(Next::Change),
@@ -94,10 +92,8 @@ impl Controller for Expiry {
                     propagation: Some(Propagation::Foreground),
                     grace_seconds: None,
                 };
-                match self.client.delete(&Kind::JOB, namespace, name, &how).await {
-                    Err(error) if !error.is_not_found() => Err(error),
-                    _ => Ok(Next::Change),
-                }
+                self.client.delete(&Kind::JOB, namespace, name, &how).await?;
+                Ok(Next::Change)
             }
         }
     }

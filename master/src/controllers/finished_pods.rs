@@ -65,7 +65,7 @@ impl Controller for Collector {
             let how = Delete { uid: Some(&pod.uid), grace_seconds: Some(0), ..Delete::default() };
             match self.client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await {
                 Ok(()) => {}
-                Err(error) if error.is_not_found() || error.is_conflict() => {}
+                Err(error) if error.is_conflict() => {}
                 Err(error) => return Err(error),
             }
         }

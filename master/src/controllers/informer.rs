@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::client::{Client, Error, Event, Kind};
+use super::complaint::Complaint;
 use super::object::{Object, text};
 use super::world::World;
 
@@ -15,14 +16,24 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Follows a resource for as long as it is polled.
-pub async fn follow(client: Client, world: World, kind: Arc<Kind>) {
+pub async fn follow(client: Client, world: World, kind: Arc<Kind>, complaint: Complaint) {
     let informer = Informer { client, world, qualified: kind.qualified(), kind };
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Instant::now();
         let followed = match informer.read().await {
-            Ok(revision) => informer.follow(revision).await,
-            Err(error) => error,
+            Ok(revision) => {
+                let error = informer.follow(revision).await;
+                // A watch that breaks is begun again; one that is forbidden is not.
+                if matches!(error, Error::Refused { .. }) {
+                    complaint.tell(&informer.qualified, &error);
+                }
+                error
+            }
+            Err(error) => {
+                complaint.tell(&informer.qualified, &error);
+                error
+            }
         };
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
@@ -53,10 +64,11 @@ impl Informer {
     /// Takes in what changes from there, until something goes wrong.
     async fn follow(&self, mut revision: String) -> Error {
         loop {
-            let mut watch = match self.client.watch(&self.kind, &revision).await {
-                Ok(watch) => watch,
-                Err(error) => return error,
-            };
+            let mut watch =
+                match self.client.watch(&self.kind, &revision, Object::sieve(&self.qualified)).await {
+                    Ok(watch) => watch,
+                    Err(error) => return error,
+                };
             let mut heard = false;
             while let Some(event) = watch.next().await {
                 heard = true;

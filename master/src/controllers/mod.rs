@@ -5,7 +5,9 @@
 
 mod accounts;
 mod agenda;
+mod certificates;
 mod client;
+mod complaint;
 mod discovery;
 mod endpoints;
 mod events;
@@ -18,6 +20,8 @@ mod object;
 mod queue;
 mod quotas;
 mod root_ca;
+mod tokens;
+mod trust;
 mod world;
 
 use std::collections::BTreeMap;
@@ -25,14 +29,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{AbortHandle, JoinSet};
 
+pub use self::certificates::Webhook;
 pub use self::client::{Address, Client, Delete, Error, Json, Kind, Remote};
+use self::complaint::Complaint;
 pub use self::events::happened;
 pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
-use crate::options::Controllers;
+use crate::options::{Approval, Controllers, NodeAdmission};
+use crate::pki::{Names, Pki};
 
 /// Who reads everything there is; what each controller does, it does as its own service account.
 const READER: &str = "kube-controller-manager";
@@ -55,6 +62,7 @@ pub const NAMES: &[&str] = &[
     garbage::NAME,
     accounts::NAME,
     root_ca::NAME,
+    tokens::NAME,
     events::NAME,
     quotas::NAME,
     finished_pods::NAME,
@@ -62,6 +70,10 @@ pub const NAMES: &[&str] = &[
     endpoints::legacy::NAME,
     endpoints::slices::NAME,
     endpoints::mirror::NAME,
+    certificates::APPROVING,
+    certificates::SIGNING,
+    certificates::CLEANING,
+    trust::NAME,
 ];
 
 /// What controllers know beyond what the server tells.
@@ -69,6 +81,23 @@ pub const NAMES: &[&str] = &[
 pub struct Facts {
     /// The root certificate of the cluster, PEM.
     pub root_ca: String,
+    /// Who decides on requests for certificates and signs them; elsewhere than in a master nobody does.
+    pub authority: Option<Authority>,
+}
+
+/// What signs certificates, and who gets them.
+#[derive(Clone, Debug)]
+pub struct Authority {
+    /// The authorities of the cluster.
+    pub pki: Arc<Pki>,
+    /// Who becomes a node.
+    pub approval: Approval,
+    /// Who is asked about that, where somebody is.
+    pub webhook: Option<Webhook>,
+    /// What the master serves under.
+    pub masters: Names,
+    /// How a node registers.
+    pub nodes: NodeAdmission,
 }
 
 /// Runs these controllers for as long as it is polled.
@@ -103,7 +132,7 @@ pub async fn run(client: Client, which: Controllers, facts: Facts) {
 
 fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) -> Vec<Arc<dyn Controller>> {
     let (of, world) = (|account: &str| client.for_account(account), || world.clone());
-    let all: [Arc<dyn Controller>; 11] = [
+    let mut all: Vec<Arc<dyn Controller>> = vec![
         Arc::new(namespace::Namespaces::new(of("namespace-controller"), world())),
         Arc::new(garbage::Collector::new(of("generic-garbage-collector"), world())),
         Arc::new(accounts::Accounts::new(of("service-account-controller"), world())),
@@ -113,6 +142,8 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
             world(),
             facts.root_ca.clone(),
         )),
+        // The stock one does it as this user, too.
+        Arc::new(tokens::Filler::new(client.for_reader(), world(), &facts.root_ca)),
         // No stock role is for this: a stock store expires events by itself.
         Arc::new(events::Expiry::new(of("generic-garbage-collector"), world())),
         Arc::new(quotas::Usage::new(of("resourcequota-controller"), world())),
@@ -121,7 +152,14 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
         Arc::new(endpoints::legacy::Addresses::new(of("endpoint-controller"), world())),
         Arc::new(endpoints::slices::Slices::new(of("endpointslice-controller"), world())),
         Arc::new(endpoints::mirror::Mirror::new(of("endpointslicemirroring-controller"))),
+        Arc::new(certificates::Cleaner::new(of(certificates::ACCOUNT))),
     ];
+    if let Some(authority) = &facts.authority {
+        let account = || of(certificates::ACCOUNT);
+        all.push(Arc::new(certificates::Approver::new(account(), world(), authority)));
+        all.push(Arc::new(certificates::Signing::new(account(), client.for_master(), authority)));
+        all.push(Arc::new(trust::Trust::new(of("node-controller"), authority.nodes.clone())));
+    }
     all.into_iter().filter(|controller| which.has(controller.name())).collect()
 }
 
@@ -143,10 +181,18 @@ impl Hear for Definitions {
     }
 }
 
+/// What is followed, by the names of resources; those that follow go with it.
+#[derive(Default)]
+struct Followed {
+    kinds: BTreeMap<String, (Arc<Kind>, AbortHandle)>,
+    tasks: JoinSet<()>,
+}
+
 /// Follows every resource that the server has, and those that come.
 async fn follow_all(client: Client, world: World, rediscover: Arc<Notify>) {
-    let mut followed: BTreeMap<String, (Arc<Kind>, JoinHandle<()>)> = BTreeMap::new();
+    let mut followed = Followed::default();
     let mut is_settled = true;
+    let complaint = Complaint::default();
     loop {
         let pause = match discovery::discover(&client).await {
             Ok(served) => {
@@ -156,11 +202,12 @@ async fn follow_all(client: Client, world: World, rediscover: Arc<Notify>) {
                     .map(|served| served.kind)
                     .filter(|kind| !UNFOLLOWED.contains(&kind.qualified().as_str()))
                     .collect();
-                follow_these(&client, &world, &mut followed, kinds);
+                follow_these(&client, &world, &complaint, &mut followed, kinds);
                 if is_settled { Duration::MAX } else { SETTLED }
             }
             Err(error) => {
                 tracing::debug!(%error, "cannot ask what is served; trying again");
+                complaint.tell("what is served", &error);
                 DISCOVER_AGAIN
             }
         };
@@ -171,11 +218,12 @@ async fn follow_all(client: Client, world: World, rediscover: Arc<Notify>) {
 fn follow_these(
     client: &Client,
     world: &World,
-    followed: &mut BTreeMap<String, (Arc<Kind>, JoinHandle<()>)>,
+    complaint: &Complaint,
+    followed: &mut Followed,
     kinds: Vec<Kind>,
 ) {
     let names: Vec<String> = kinds.iter().map(Kind::qualified).collect();
-    followed.retain(|name, (kind, task)| {
+    followed.kinds.retain(|name, (kind, task)| {
         let stays = names.contains(name);
         if !stays {
             task.abort();
@@ -186,7 +234,7 @@ fn follow_these(
     let fresh: Vec<Arc<Kind>> = kinds
         .into_iter()
         .zip(&names)
-        .filter(|(_, name)| !followed.contains_key(*name))
+        .filter(|(_, name)| !followed.kinds.contains_key(*name))
         .map(|(kind, _)| Arc::new(kind))
         .collect();
     // All rooms first: who waits for everything to be read must see all of it.
@@ -194,8 +242,9 @@ fn follow_these(
         world.open(kind);
     }
     for kind in fresh {
-        let task = tokio::spawn(informer::follow(client.clone(), world.clone(), kind.clone()));
-        followed.insert(kind.qualified(), (kind, task));
+        let following = informer::follow(client.clone(), world.clone(), kind.clone(), complaint.clone());
+        let task = followed.tasks.spawn(following);
+        followed.kinds.insert(kind.qualified(), (kind, task));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::client::Json;
+use super::client::{Json, Sieve};
 
 /// Who owns an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,21 +45,39 @@ pub struct Object {
 /// Fields that are kept, by resource; nothing but metadata of any other.
 const KEPT: &[(&str, &[&str])] = &[
     ("pods", &["status.phase", "metadata.labels"]),
+    ("secrets", &["type"]),
     ("services", &["spec.selector"]),
     ("endpoints", &["metadata.labels"]),
     ("endpointslices.discovery.k8s.io", &["metadata.labels"]),
-    // The labels of a node tell its zone.
-    ("nodes", &["metadata.labels"]),
+    // The labels of a node tell its zone, its addresses what it may serve under, and what is noted of it whether it is trusted.
+    ("nodes", &["metadata.labels", "metadata.annotations", "spec.taints", "status.addresses"]),
+    ("certificatesigningrequests.certificates.k8s.io", &["spec.username", "status.conditions"]),
     ("events", &["eventTime", "lastTimestamp", "series.lastObservedTime"]),
     ("resourcequotas", &["spec.hard", "status.hard", "status.used"]),
     ("jobs.batch", &["spec.ttlSecondsAfterFinished", "status.conditions"]),
 ];
 
+/// The metadata that is remembered of every object.
+const METADATA: &[&str] = &[
+    "metadata.namespace",
+    "metadata.name",
+    "metadata.uid",
+    "metadata.resourceVersion",
+    "metadata.creationTimestamp",
+    "metadata.deletionTimestamp",
+    "metadata.finalizers",
+    "metadata.ownerReferences",
+];
+
 impl Object {
+    /// What has to be read of an object of that resource for all that is remembered of it.
+    pub fn sieve(resource: &str) -> Sieve {
+        METADATA.iter().chain(kept_of(resource)).copied().fold(Sieve::nothing(), Sieve::with)
+    }
+
     /// Takes what is remembered out of an object of that resource (`pods`, `jobs.batch`).
     pub fn of(resource: &str, object: &Json) -> Self {
-        let paths = KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths);
-        Self::keeping(paths, object)
+        Self::keeping(kept_of(resource), object)
     }
 
     /// Takes the metadata and the fields of those paths (`status.phase`) out of an object.
@@ -79,6 +97,11 @@ impl Object {
             owners: list("ownerReferences").map(Owner::of).collect(),
             kept: keep(object, paths),
         }
+    }
+
+    /// Namespace and name, as queues have them of what lies in a namespace.
+    pub fn key(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
     }
 
     /// A kept field by its path (`/status/phase`).
@@ -127,6 +150,10 @@ pub fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
+fn kept_of(resource: &str) -> &'static [&'static str] {
+    KEPT.iter().find(|(of, _)| *of == resource).map_or(&[][..], |(_, paths)| paths)
+}
+
 fn keep(object: &Json, paths: &[&str]) -> Json {
     let mut kept = Json::new();
     for path in paths {
@@ -159,7 +186,7 @@ mod tests {
 
     #[test]
     fn metadata_and_a_few_fields_are_kept() {
-        let pod = json!({
+        let json = json!({
             "metadata": {
                 "name": "a", "namespace": "n", "uid": "1", "finalizers": ["x"], "labels": {"example.com/app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "blockOwnerDeletion": true}],
@@ -167,7 +194,7 @@ mod tests {
             "spec": {"containers": []},
             "status": {"phase": "Failed", "message": "long"},
         });
-        let pod = Object::of("pods", pod.as_object().unwrap());
+        let pod = Object::of("pods", json.as_object().unwrap());
         assert!(pod.is_ending && pod.awaits("x") && pod.owners[0].blocks);
         assert_eq!(pod.owners[0].group(), "apps");
         let labels = json!({"example.com/app": "web"});
@@ -177,6 +204,15 @@ mod tests {
         );
         assert_eq!((pod.label("example.com/app"), pod.label("tier")), ("web", ""));
         assert_eq!(pod.kept("/status/phase").unwrap(), "Failed");
+        // What the sieve of a kind lets through is all that is remembered.
+        for resource in ["pods", "configmaps"] {
+            let read = Object::sieve(resource).read(json.to_string().as_bytes()).unwrap();
+            assert!(read.to_string().len() < json.to_string().len());
+            assert_eq!(
+                Object::of(resource, read.as_object().unwrap()),
+                Object::of(resource, json.as_object().unwrap())
+            );
+        }
     }
 
     proptest! {

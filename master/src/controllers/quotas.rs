@@ -100,12 +100,12 @@ impl Controller for Usage {
     fn hear(&self, change: &Change, queue: &Queue) {
         let Some(object) = change.object() else { return };
         if change.kind.is(&Kind::RESOURCE_QUOTA) && change.now.as_deref().is_some_and(is_new) {
-            queue.add(&key(object));
+            queue.add(&object.key());
         }
         // A list of names in the namespace, none where there is no quota: most deletions cost one look into a map.
         if !object.namespace.is_empty() && is_less(change) {
             for quota in self.world.list(&Kind::RESOURCE_QUOTA, &object.namespace) {
-                queue.add_in(&key(&quota), GATHER);
+                queue.add_in(&quota.key(), GATHER);
             }
         }
     }
@@ -130,10 +130,6 @@ impl Controller for Usage {
         }
         Ok(Next::In(ANEW))
     }
-}
-
-fn key(quota: &Object) -> String {
-    format!("{}/{}", quota.namespace, quota.name)
 }
 
 #[cfg(test)]

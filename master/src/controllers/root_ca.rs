@@ -94,11 +94,7 @@ impl Controller for Publisher {
         if self.world.get(&Kind::NAMESPACE, "", namespace).is_none_or(|found| found.is_ending) {
             return Ok(Next::Change);
         }
-        let found = match self.reader.get(&Kind::CONFIG_MAP, namespace, CONFIG_MAP).await {
-            Ok(found) => Some(found),
-            Err(error) if error.is_not_found() => None,
-            Err(error) => return Err(error),
-        };
+        let found = self.reader.find(&Kind::CONFIG_MAP, namespace, CONFIG_MAP).await?;
         match plan(found.as_ref(), namespace, &self.certificate) {
             Plan::Nothing => Ok(Next::Change),
             Plan::Create(object) => made(self.client.create(&Kind::CONFIG_MAP, namespace, object).await),

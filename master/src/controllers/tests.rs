@@ -8,7 +8,7 @@ use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
 use serde_json::{Value, json};
 
-use super::client::Propagation;
+use super::client::{Propagation, Sieve};
 use super::object::{at, text};
 use super::*;
 
@@ -21,7 +21,7 @@ async fn running(which: Controllers) -> Client {
     let registry =
         Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
     let client = Client::inside(Api::writable(registry, Vec::new(), version).router());
-    tokio::spawn(run(client.clone(), which, Facts { root_ca: "PEM".to_owned() }));
+    tokio::spawn(run(client.clone(), which, Facts { root_ca: "PEM".to_owned(), authority: None }));
     client
 }
 
@@ -57,7 +57,7 @@ async fn until(client: &Client, kind: &Kind, is_right: impl Fn(&BTreeMap<String,
         if is_right(&found) {
             return;
         }
-        client.watch(kind, &revision).await.unwrap().next().await.unwrap().unwrap();
+        client.watch(kind, &revision, Sieve::Everything).await.unwrap().next().await.unwrap().unwrap();
     };
     tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("{kind:?} is never right"));
 }

@@ -48,7 +48,13 @@ pub async fn keep(
     let client = client.for_master();
     if let Some(why) = leads_nowhere(place.advertised.ip()) {
         let address = place.advertised.ip();
-        tracing::warn!(%address, why, "pods cannot reach the API by the service kubernetes; see --advertise-address");
+        let what = "pods cannot reach the API by the service kubernetes; see --advertise-address";
+        // Whoever serves this machine alone has said so, and tries things out.
+        if address.is_loopback() {
+            tracing::info!(%address, why, "{what}");
+        } else {
+            tracing::warn!(%address, why, "{what}");
+        }
     }
     loop {
         // From before the look, so that nothing goes unseen after it.
@@ -109,11 +115,7 @@ async fn settle(client: &Client, place: Place, masters: &mut Masters) -> anyhow:
 }
 
 async fn carry_out(client: &Client, kind: &Kind, plan: impl Fn(Option<&Json>) -> Step) -> Result<(), Error> {
-    let found = match client.get(kind, NAMESPACE, NAME).await {
-        Ok(found) => Some(found),
-        Err(error) if error.is_not_found() => None,
-        Err(error) => return Err(error),
-    };
+    let found = client.find(kind, NAMESPACE, NAME).await?;
     let done = match plan(found.as_ref()) {
         Step::Nothing => Ok(()),
         Step::Create(object) => client.create(kind, NAMESPACE, object).await.map(drop),

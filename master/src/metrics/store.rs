@@ -67,6 +67,10 @@ impl Store for Measured {
         self.store.revision().await
     }
 
+    async fn look(&self) -> Result<(), Error> {
+        self.store.look().await
+    }
+
     async fn backup(&self, path: &Path) -> Result<(), Error> {
         self.store.backup(path).await
     }

@@ -47,8 +47,13 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(partial)?;
         file.write_all(bytes)?;
         file.sync_all()?;
-        rename(partial, path)?;
-        File::open(directory)?.sync_all()
+        rename(partial, path)
     };
-    written().map_err(failed)
+    written().map_err(failed)?;
+    sync(directory)
+}
+
+/// Has a directory keep what its names are now, through a lost power.
+pub fn sync(directory: &Path) -> Result<(), Error> {
+    File::open(directory).and_then(|opened| opened.sync_all()).map_err(Error::io("write", directory))
 }

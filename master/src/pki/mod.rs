@@ -7,23 +7,34 @@
 
 mod authority;
 mod der;
+mod elsewhere;
 mod error;
 pub mod files;
 pub mod names;
+pub mod node;
 mod read;
+pub mod request;
+pub mod rotate;
+pub mod signer;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest as _, Sha256};
 
-use authority::{Authority, Purpose};
+use authority::{Authority, LEAF_LIFE, Purpose, until};
+pub use elsewhere::{hash_of, shown_elsewhere};
 pub use error::Error;
 pub use names::Names;
 use read::Facts;
 pub use read::Life;
+pub use request::Request;
+use rotate::Retiring;
+pub use signer::{Signer, Usage};
 
 /// What the names of authorities begin with; the rest is of their key, because clients take authorities of one name for one.
 const ROOT_NAME: &str = "coracle-root";
@@ -39,15 +50,53 @@ const SERVICE_ACCOUNT: &str = "service-account";
 
 /// The files of the directory that hold certificates.
 pub const CERTIFICATES: [&str; 3] = ["root.crt", "intermediate.crt", SERVING];
+/// The files of the directory that hold keys.
+pub const KEYS: [&str; 4] = ["root.key", "intermediate.key", SERVING, "service-account.key"];
+/// What stands for all that is made together.
+const MADE: [&str; 3] = ["root.crt", INTERMEDIATE_CERTIFICATE, "service-account.key"];
+/// The one of them that the root makes anew without anybody having to know.
+pub const INTERMEDIATE_CERTIFICATE: &str = "intermediate.crt";
+
+/// What [`Pki::open`] and [`Pki::service_account_key`] would make in a directory, by the names of files.
+///
+/// # Errors
+/// When nobody can look.
+pub fn missing(directory: &Path) -> Result<Vec<&'static str>, Error> {
+    let mut missing = Vec::new();
+    for name in MADE {
+        if files::read(&directory.join(name))?.is_none() {
+            missing.push(name);
+        }
+    }
+    Ok(missing)
+}
+
+/// How long certificates live that are signed from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lives {
+    /// Those that somebody asks for, at most.
+    pub issued: Duration,
+    /// The server's own.
+    pub serving: Duration,
+}
+
+impl Default for Lives {
+    fn default() -> Self {
+        Self { issued: LEAF_LIFE, serving: LEAF_LIFE }
+    }
+}
 
 /// The authorities of a cluster.
 #[derive(Debug)]
 pub struct Pki {
+    lives: Lives,
     directory: PathBuf,
     root: CertificateDer<'static>,
     intermediate: Authority,
     /// From the intermediate towards the root, which is not in it.
     chain: Vec<CertificateDer<'static>>,
+    /// The root before, as long as it is believed.
+    retiring: Option<Retiring>,
 }
 
 /// What a server shows.
@@ -77,6 +126,7 @@ impl Pki {
     /// When a file is damaged, does not fit the others, is out of date, or cannot be written.
     pub fn open(directory: &Path, now: Timestamp) -> Result<Self, Error> {
         files::private_directory(directory)?;
+        rotate::complete(directory)?;
         let root = Pair::read(directory, ROOT)?;
         let intermediate = Pair::read(directory, INTERMEDIATE)?;
         let is_beginning = intermediate.is_empty() && files::read(&directory.join(SERVING))?.is_none();
@@ -103,6 +153,7 @@ impl Pki {
     /// # Errors
     /// When one is not there or as [`Self::open`].
     pub fn read(directory: &Path, now: Timestamp) -> Result<Self, Error> {
+        rotate::complete(directory)?;
         let [root, intermediate] = [Pair::read(directory, ROOT)?, Pair::read(directory, INTERMEDIATE)?];
         let absent = |name: &str| {
             let path = directory.join(name).with_extension("crt");
@@ -142,10 +193,30 @@ impl Pki {
         }
         let first = chain.first().cloned().ok_or_else(|| refuse("holds no certificate"))?;
         let intermediate = Authority::new(first, key).map_err(|fault| refuse(&fault))?;
-        Ok(Self { directory: directory.to_owned(), root, intermediate, chain })
+        let retiring = Retiring::read(directory, &root)?;
+        Ok(Self {
+            lives: Lives::default(),
+            directory: directory.to_owned(),
+            root,
+            intermediate,
+            chain,
+            retiring,
+        })
     }
 
-    /// The server's certificate: the one on disk as long as its names are these and a third of its life is left, else a new one.
+    /// The same with other lives for what it signs.
+    #[must_use]
+    pub fn with_lives(self, lives: Lives) -> Self {
+        Self { lives, ..self }
+    }
+
+    /// How long what it signs lives.
+    pub fn lives(&self) -> Lives {
+        self.lives
+    }
+
+    /// The server's certificate: the one on disk as long as its names are these, a third of its life is left and no more than is
+    /// given now, else a new one.
     ///
     /// # Errors
     /// When the file is damaged or cannot be written.
@@ -162,13 +233,18 @@ impl Pki {
             if !facts.is_of(&key) {
                 return Err(refuse("holds a key and a certificate that do not belong together".to_owned()));
             }
-            let is_ours = read::is_signed_by(first, self.intermediate.certificate());
-            if is_ours && facts.names == *names && !facts.is_old(now) && facts.not_before <= now.as_second() {
+            // Whoever believes a root that is retired is not to be led to it any more.
+            let is_ours = read::is_signed_by(first, self.intermediate.certificate())
+                && chain.iter().skip(1).eq(self.way());
+            let is_now =
+                facts.not_before <= now.as_second() && facts.not_after <= until(now, self.lives.serving);
+            if is_ours && facts.names == *names && !facts.is_old(now) && is_now {
                 return Ok(Serving { chain, key: private(&key), is_new: false });
             }
         }
         let key = generate(SERVER_NAME)?;
-        let signed = self.intermediate.sign(SERVER_NAME, &[], &Purpose::Server(names.clone()), &key, now)?;
+        let purpose = Purpose::Server(names.clone());
+        let signed = self.intermediate.sign_for(SERVER_NAME, &[], &purpose, &key, self.lives.serving, now)?;
         let chain = self.lead(signed);
         // Key and certificate in one file change in one step.
         let text = key.serialize_pem() + &pem_of(&chain);
@@ -184,6 +260,22 @@ impl Pki {
         let key = generate(user)?;
         let signed = self.intermediate.sign(user, groups, &Purpose::Client, &key, now)?;
         Ok(Credentials { certificates: pem_of(&self.lead(signed)), key: key.serialize_pem() })
+    }
+
+    /// The certificate that a request asks for and the way to the root, PEM, once its signer has agreed to it. It lives for so
+    /// many seconds, where they are asked for, within bounds.
+    ///
+    /// # Errors
+    /// When something of the request cannot stand in a certificate.
+    pub fn issue(
+        &self,
+        request: &Request,
+        usages: &BTreeSet<Usage>,
+        asked_seconds: Option<i64>,
+        now: Timestamp,
+    ) -> Result<String, Error> {
+        let life = signer::life(asked_seconds, self.lives.issued);
+        Ok(pem_of(&self.lead(self.intermediate.issue(request, usages, life, now)?)))
     }
 
     /// The key that signs tokens of service accounts (PKCS #8, DER); made where there is none.
@@ -223,13 +315,41 @@ impl Pki {
         hex::encode(Sha256::digest(info))
     }
 
+    /// The same and the root that is not retired yet, where there is one: what clients that hold certificates are told.
+    pub fn trusted_pem(&self) -> String {
+        self.root_pem() + &self.retiring_pem()
+    }
+
+    /// The root that is not retired yet, as PEM; empty where there is none.
+    pub fn retiring_pem(&self) -> String {
+        let old = self.retiring.as_ref().and_then(|retiring| retiring.authorities.first());
+        old.map(|old| pem_of(std::slice::from_ref(old))).unwrap_or_default()
+    }
+
+    /// What join strings pinned before, where that root is not retired yet.
+    pub fn retiring_hash(&self) -> Option<String> {
+        let old = self.retiring.as_ref()?.authorities.first()?;
+        Some(hex::encode(Sha256::digest(Facts::of(old).ok()?.public_key_info)))
+    }
+
+    /// Whether those are the same authorities.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.client_authorities() == other.client_authorities()
+    }
+
     /// Who may have signed a client's certificate. The intermediate is among them for clients that show theirs alone.
     pub fn client_authorities(&self) -> Vec<CertificateDer<'static>> {
-        [self.root.clone()].into_iter().chain(self.chain.iter().cloned()).collect()
+        let retiring = self.retiring.iter().flat_map(|retiring| &retiring.authorities);
+        [&self.root].into_iter().chain(&self.chain).chain(retiring).cloned().collect()
+    }
+
+    /// From the intermediate to every root that is believed.
+    fn way(&self) -> impl Iterator<Item = &CertificateDer<'static>> {
+        self.chain.iter().chain(self.retiring.as_ref().map(|retiring| &retiring.bridge))
     }
 
     fn lead(&self, signed: CertificateDer<'static>) -> Vec<CertificateDer<'static>> {
-        std::iter::once(signed).chain(self.chain.iter().cloned()).collect()
+        std::iter::once(signed).chain(self.way().cloned()).collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Certificates and keys from PEM, and the few facts about them that decide anything. Pure.
 
-use std::net::IpAddr;
-
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
 use rustls::pki_types::CertificateDer;
@@ -10,6 +8,7 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::names::Names;
+use super::request::address;
 
 /// Most certificates in one file: a chain is two or three.
 const MOST_CERTIFICATES: usize = 16;
@@ -54,6 +53,8 @@ pub struct Facts {
     pub key_id: Option<Vec<u8>>,
     /// Whether it may sign others.
     pub is_authority: bool,
+    /// How many authorities may be on a way from it, where that is limited.
+    pub path_length: Option<u32>,
     /// The first second of its life, since 1970.
     pub not_before: i64,
     /// The last second of its life, since 1970.
@@ -87,6 +88,11 @@ impl Facts {
             public_key: certificate.public_key().subject_public_key.data.to_vec(),
             key_id,
             is_authority: certificate.is_ca(),
+            path_length: certificate
+                .basic_constraints()
+                .ok()
+                .flatten()
+                .and_then(|found| found.value.path_len_constraint),
             not_before: certificate.validity().not_before.timestamp(),
             not_after: certificate.validity().not_after.timestamp(),
             names,
@@ -153,11 +159,4 @@ pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
     };
     signed.issuer().as_raw() == authority.subject().as_raw()
         && signed.verify_signature(Some(authority.public_key())).is_ok()
-}
-
-fn address(bytes: &[u8]) -> Option<IpAddr> {
-    <[u8; 4]>::try_from(bytes)
-        .map(IpAddr::from)
-        .or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
-        .ok()
 }

@@ -4,6 +4,8 @@
 mod broken;
 mod brought;
 mod names;
+mod requests;
+mod rotated;
 mod signed;
 
 use std::fs;

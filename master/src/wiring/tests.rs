@@ -34,18 +34,65 @@ fn the_certificate_holds_every_address_the_master_is_told_by() {
     assert!(names.dns.contains("api.example.com"));
 }
 
+/// What a master of an empty directory keeps, and what is heard of it.
+fn kept(folder: &Path) -> (Keep, watch::Receiver<Arc<ServerConfig>>, watch::Receiver<Arc<Pki>>) {
+    let (now, data_dir) = (Timestamp::now(), DataDir::at(folder));
+    let pki = data_dir.open_pki(now).unwrap();
+    let names = Names::of_master("host", "cluster.local", &[]);
+    let serving = pki.serving(&names, now).unwrap();
+    let chain = serving.chain.clone();
+    let (config, configs) = watch::channel(keep::configured(&pki, serving).unwrap());
+    let (authorities, believed) = watch::channel(Arc::new(pki));
+    let admins_address = "127.0.0.1:6443".parse().unwrap();
+    let keep = Keep { data_dir, names, admins_address, authorities, config, shown: Mutex::new(chain) };
+    (keep, configs, believed)
+}
+
+fn owned() -> Owned {
+    Owned {
+        store: Arc::new(storage::Memory::default()),
+        service_account_key: "k".to_owned(),
+        kept: Kept::Shared,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_running_master_shows_a_new_certificate_once_it_needs_one() {
     let folder = tempfile::tempdir().unwrap();
-    let now = Timestamp::now();
-    let pki = Pki::open(folder.path(), now).unwrap();
-    let names = Names::of_master("host", "cluster.local", &[]);
-    let serving = pki.serving(&names, now).unwrap();
-    let (swap, mut config) = watch::channel(configured(&pki, serving).unwrap());
-    let renewal = tokio::spawn(renew(pki, names, swap));
-    let unchanged = tokio::time::timeout(RENEWAL_INTERVAL * 5, config.changed()).await;
+    let (keeping, mut shown, _believed) = kept(folder.path());
+    let (_, asked) = backup::reloading();
+    let renewal = tokio::spawn(keep::keep(keeping, owned(), asked));
+    let unchanged = tokio::time::timeout(keep::INTERVAL * 5, shown.changed()).await;
     assert!(unchanged.is_err(), "a young certificate stays");
-    std::fs::remove_file(folder.path().join("serving.pem")).unwrap();
-    tokio::time::timeout(RENEWAL_INTERVAL * 2, config.changed()).await.unwrap().unwrap();
+    let file = folder.path().join("pki/serving.pem");
+    let first = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    tokio::time::timeout(keep::INTERVAL * 4, shown.changed()).await.unwrap().unwrap();
+    // One that somebody else has put there.
+    std::fs::write(&file, first).unwrap();
+    tokio::time::timeout(keep::INTERVAL * 4, shown.changed()).await.unwrap().unwrap();
+    let unchanged = tokio::time::timeout(keep::INTERVAL * 5, shown.changed()).await;
+    assert!(unchanged.is_err(), "it is taken up once");
+    renewal.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_root_is_taken_up_and_a_broken_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keeping, mut shown, mut believed) = kept(folder.path());
+    let pki = folder.path().join("pki");
+    let (_, asked) = backup::reloading();
+    let renewal = tokio::spawn(keep::keep(keeping, owned(), asked));
+    let before = believed.borrow().root_hash();
+    let good = std::fs::read(pki.join("intermediate.crt")).unwrap();
+    std::fs::write(pki.join("intermediate.crt"), "broken").unwrap();
+    let unchanged = tokio::time::timeout(keep::INTERVAL * 5, shown.changed()).await;
+    assert!(unchanged.is_err(), "it goes on with what it has");
+    std::fs::write(pki.join("intermediate.crt"), good).unwrap();
+    crate::pki::rotate::begin(&pki, Timestamp::now()).unwrap();
+    tokio::time::timeout(keep::INTERVAL * 4, believed.changed()).await.unwrap().unwrap();
+    let held = believed.borrow_and_update().clone();
+    assert_eq!((held.root_hash() != before, held.retiring_hash()), (true, Some(before)));
+    assert!(shown.has_changed().unwrap());
     renewal.abort();
 }

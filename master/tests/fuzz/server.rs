@@ -95,7 +95,7 @@ async fn open() -> Router {
     let store = Arc::new(Memory::new(Limits::default()));
     let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
     let key = rcgen::KeyPair::generate().unwrap().serialize_der();
-    let added = Added { scheduling_gates: Vec::new(), service_ranges: Vec::new() };
+    let added = Added::default();
     let served = master::api::open(store, Catalog::new(kinds::all()), &key, issuer, added).await.unwrap();
     let router = router(served.api, &Arc::new(Checks::new()), &served.auth);
     for seed in seeds::OBJECTS {

@@ -17,11 +17,14 @@ pub enum Part {
     Requests,
     /// (e) Watches.
     Watches,
+    /// (f) Machines become nodes.
+    Joins,
 }
 
 impl Part {
     /// All of them, in the order of their letters.
-    const ALL: [Self; 5] = [Self::Start, Self::Memory, Self::Creates, Self::Requests, Self::Watches];
+    const ALL: [Self; 6] =
+        [Self::Start, Self::Memory, Self::Creates, Self::Requests, Self::Watches, Self::Joins];
 }
 
 /// How the bench was called.
@@ -36,6 +39,8 @@ pub struct Arguments {
     pub clients: usize,
     /// Clients that watch at once.
     pub watchers: usize,
+    /// Machines that become nodes at once.
+    pub joins: usize,
     /// How long each thing is done.
     pub window: Duration,
     /// After which a process has put away what its last work needed.
@@ -60,6 +65,7 @@ impl Arguments {
             pods: 2000,
             clients: 16,
             watchers: 100,
+            joins: 1000,
             window: Duration::from_secs(10),
             settling: Duration::from_secs(5),
             large: false,
@@ -70,6 +76,7 @@ impl Arguments {
             match word {
                 "--quick" => {
                     (read.starts, read.pods, read.watchers, read.nodes) = (3, 200, 10, 50);
+                    read.joins = 50;
                     (read.window, read.settling) = (Duration::from_secs(1), Duration::from_secs(1));
                     read.curve = vec![500, 1500];
                 }

@@ -37,6 +37,11 @@ impl Way {
         Ok(Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, master.port.number)), tls })
     }
 
+    /// The same way for somebody else: the authority, and the certificate and key that are shown, all PEM.
+    pub fn shows(&self, authority: &str, own: Option<(&str, &str)>) -> Self {
+        Self { address: self.address, tls: Arc::new(tests::tls_config(authority, own).unwrap()) }
+    }
+
     /// A new connection.
     pub async fn connect(&self) -> Result<Connection, String> {
         let stream = TcpStream::connect(self.address).await.map_err(|error| error.to_string())?;

@@ -8,6 +8,7 @@
 mod arguments;
 mod client;
 mod drive;
+mod joins;
 mod large;
 mod machine;
 mod objects;
@@ -32,6 +33,9 @@ async fn main() {
     }
     if [Part::Memory, Part::Requests, Part::Watches].into_iter().any(|part| arguments.wants(part)) {
         requests::standing(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Joins) {
+        joins::measure(&arguments, &mut table).await;
     }
     if arguments.large {
         large::measure(&arguments, &mut table).await;

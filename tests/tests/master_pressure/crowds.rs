@@ -11,12 +11,19 @@ use crate::bed::{MAPS, map, url, user};
 /// More than the writes that are answered at once, which are 200 as on the stock server: the others wait for their turn.
 const WRITES: usize = 250;
 
-/// A write whose body never ends.
+/// Writes whose bodies never end: whoever is sent away comes again, so that the house stays full however slow the machine is.
 async fn endless(client: reqwest::Client, url: String) {
-    let begun = futures_util::stream::once(async { Ok::<_, std::io::Error>("{\"metadata\":") });
-    let body = reqwest::Body::wrap_stream(begun.chain(futures_util::stream::pending()));
+    /// As long as a client waits that is polite.
+    const AWAY: Duration = Duration::from_millis(100);
+
+    let mut again = tokio::time::interval(AWAY);
     // It ends when the test does.
-    let _ = client.post(url).header("content-type", "application/json").body(body).send().await;
+    loop {
+        again.tick().await;
+        let begun = futures_util::stream::once(async { Ok::<_, std::io::Error>("{\"metadata\":") });
+        let body = reqwest::Body::wrap_stream(begun.chain(futures_util::stream::pending()));
+        let _ = client.post(&url).header("content-type", "application/json").body(body).send().await;
+    }
 }
 
 #[tokio::test]

@@ -57,7 +57,7 @@ const ROOMS: &[Room] = &[
         may: &["observed", "runtime", "status", "report", "metrics", "health"],
         never: ENGINE,
     },
-    Room { name: "identity", may: &[], never: ENGINE },
+    Room { name: "identity", may: &["options", "report", "disk"], never: ENGINE },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
     Room {
         name: "cli",
@@ -77,22 +77,36 @@ const ROOMS: &[Room] = &[
 
 /// The arrows of the master.
 const MASTER_ROOMS: &[Room] = &[
-    Room { name: "options", may: &[], never: ASYNC },
+    Room { name: "options", may: &["pki::Lives"], never: ASYNC },
     // Certificates are of this moment because whoever asks says which moment it is.
     Room { name: "pki", may: &[], never: &["tokio", "async ", ".await", "::now()", "tracing"] },
     Room { name: "kubeconfig", may: &["pki"], never: PURE },
-    Room { name: "data_dir", may: &["pki", "kubeconfig"], never: &["tokio", "async ", ".await", "::now()"] },
+    Room { name: "bootstrap", may: &["pki"], never: ENGINE },
+    Room {
+        name: "data_dir",
+        may: &["bootstrap", "pki", "kubeconfig"],
+        never: &["tokio", "async ", ".await", "::now()"],
+    },
     Room { name: "server", may: &[], never: ENGINE },
     Room { name: "store", may: &["options"], never: ENGINE },
+    Room { name: "owner", may: &[], never: ENGINE },
     Room { name: "backup", may: &["data_dir", "store"], never: &["bollard", "::now()"] },
     Room { name: "metrics", may: &[], never: ENGINE },
     Room { name: "quota", may: &[], never: PURE },
     // Plain clients: they know of the server only what it answers.
-    Room { name: "controllers", may: &["options", "quota", "kubeconfig"], never: ENGINE },
-    // Another plain client; of the rest it knows where a master keeps what, and which version it is of itself.
+    Room {
+        name: "controllers",
+        may: &["approval", "options", "pki", "quota", "kubeconfig", "trust"],
+        never: ENGINE,
+    },
+    Room { name: "trust", may: &["options"], never: PURE },
+    Room { name: "approval", may: &["options", "pki"], never: PURE },
+    // Another plain client; of the rest it knows where a master keeps what, which version it is of itself, and what it does
+    // not act upon.
     Room {
         name: "check",
         may: &[
+            "admission::ENFORCE",
             "backup::SOCKET",
             "controllers",
             "data_dir",
@@ -101,10 +115,11 @@ const MASTER_ROOMS: &[Room] = &[
             "quota",
             "server::VERSION",
             "store::DIRECTORY",
+            "trust::CONDITION",
         ],
         never: ENGINE,
     },
-    Room { name: "admission", may: &["quota", "options"], never: ENGINE },
+    Room { name: "admission", may: &["pki", "quota", "options", "trust"], never: ENGINE },
     Room {
         name: "cli",
         may: &["options", "pki", "data_dir", "backup", "check", "wiring", "controllers"],
@@ -113,20 +128,23 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "namespaces", may: &[], never: ENGINE },
     // It writes as any client does.
     Room { name: "kubernetes", may: &["controllers"], never: ENGINE },
-    Room { name: "nodes", may: &[], never: ENGINE },
-    Room { name: "api", may: &["server", "admission", "namespaces", "nodes"], never: ENGINE },
+    Room { name: "nodes", may: &["options", "pki"], never: ENGINE },
+    Room { name: "api", may: &["server", "admission", "namespaces", "options"], never: ENGINE },
     Room {
         name: "wiring",
         may: &[
             "admission",
             "api",
             "backup",
+            "bootstrap",
             "controllers",
             "data_dir",
             "kubeconfig",
             "kubernetes",
             "metrics",
+            "nodes",
             "options",
+            "owner",
             "pki",
             "server",
             "store",

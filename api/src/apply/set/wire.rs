@@ -3,10 +3,16 @@
 //! Objects in objects, whose keys are steps: `f:` a field, `k:` the keys of an element of a list, `v:` its value, `i:`
 //! its place. A step with nothing below is a member; one with members below is one when it has the key `.` too.
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 
-use super::{Element, Node, Set};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use serde_json::Value;
+
+use super::{Element, Node, Set, below, is_atomic};
 use crate::patch::READABLE_DEPTH;
+use crate::shape::Shape;
 
 const SELF: &str = ".";
 
@@ -15,50 +21,183 @@ impl Set {
     ///
     /// # Errors
     /// What is wrong with it, for a message.
-    pub fn parse(fields: &Value) -> Result<Self, String> {
-        match fields {
-            Value::Object(fields) => Ok(read(fields, READABLE_DEPTH)?.children),
-            Value::Null => Ok(Self::default()),
-            _ => Err("fieldsV1 is no object".to_owned()),
-        }
-    }
-
-    /// Writes FieldsV1.
-    pub fn to_fields(&self) -> Value {
-        Value::Object(self.nodes.iter().map(|(element, node)| (print(element), write(node))).collect())
+    pub fn parse<'de, D: Deserializer<'de>>(fields: D) -> Result<Self, D::Error> {
+        Steps { depth: READABLE_DEPTH }.deserialize(fields).map(|node| node.children)
     }
 }
 
-fn read(fields: &Map<String, Value>, depth: usize) -> Result<Node, String> {
-    let depth = depth.checked_sub(1).ok_or_else(|| format!("fieldsV1 nests deeper than {READABLE_DEPTH}"))?;
-    let mut node = Node::default();
-    for (key, value) in fields {
+impl Serialize for Set {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.nodes.len()))?;
+        for (element, node) in &self.nodes {
+            map.serialize_entry(&Step(element), node)?;
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Node {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if !self.member || self.children.is_empty() {
+            return self.children.serialize(serializer);
+        }
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry(SELF, &BTreeMap::<(), ()>::new())?;
+        for (element, node) in &self.children.nodes {
+            map.serialize_entry(&Step(element), node)?;
+        }
+        map.end()
+    }
+}
+
+/// What is known at a step, which is read no deeper than that.
+struct Steps {
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for Steps {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, fields: D) -> Result<Node, D::Error> {
+        fields.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Steps {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of steps")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node::leaf())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node, A::Error> {
+        let too_deep = || Error::custom(format_args!("fieldsV1 nests deeper than {READABLE_DEPTH}"));
+        let depth = self.depth.checked_sub(1).ok_or_else(too_deep)?;
+        let mut node = Node::default();
+        while let Some(key) = fields.next_key_seed(Key)? {
+            match key {
+                Read::Own => {
+                    fields.next_value::<IgnoredAny>()?;
+                    node.member = true;
+                }
+                Read::Step(element) => {
+                    node.children.put(element, fields.next_value_seed(Self { depth })?);
+                }
+                Read::Unknown => drop(fields.next_value_seed(Self { depth })?),
+            }
+        }
+        node.member |= node.children.is_empty();
+        Ok(node)
+    }
+}
+
+impl Set {
+    /// What of this set is in the one that a text says, of which no more is read than that takes; `None` where it says things
+    /// that have to be settled first, and where it does not read.
+    pub(in crate::apply) fn common_with(&self, text: &str, shape: Shape<'_>) -> Option<Self> {
+        let mut text = serde_json::Deserializer::from_str(text);
+        let read = Common { of: self, member: false, shape }.deserialize(&mut text);
+        read.ok().map(|node| node.children)
+    }
+}
+
+/// What of a step of a set is in a text.
+struct Common<'a> {
+    /// What is wanted below the step.
+    of: &'a Set,
+    /// Whether it is wanted itself.
+    member: bool,
+    shape: Shape<'a>,
+}
+
+impl<'de> DeserializeSeed<'de> for Common<'_> {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, fields: D) -> Result<Node, D::Error> {
+        fields.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Common<'_> {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of steps")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Node, E> {
+        Ok(Node { member: self.member, children: Set::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Node, A::Error> {
+        let (mut is_own, mut has_below, mut children) = (false, false, Set::default());
+        while let Some(key) = fields.next_key_seed(Key)? {
+            match key {
+                Read::Own => is_own = true,
+                Read::Step(element) => {
+                    has_below = true;
+                    if let Some(wanted) = self.of.nodes.get(&element) {
+                        let (of, shape) = (&wanted.children, below(self.shape, &element));
+                        let found = fields.next_value_seed(Common { of, member: wanted.member, shape })?;
+                        children.put(element, found);
+                        continue;
+                    }
+                }
+                Read::Unknown => return Err(Error::custom("a step of a kind that is not known")),
+            }
+            fields.next_value::<IgnoredAny>()?;
+        }
+        if has_below && is_atomic(self.shape) {
+            return Err(Error::custom("what is atomic now has parts"));
+        }
+        Ok(Node { member: self.member && (is_own || !has_below), children })
+    }
+}
+
+/// The name of a step.
+struct Key;
+
+/// What the name of a step is.
+enum Read {
+    /// That the field itself is meant.
+    Own,
+    Step(Element),
+    /// Of a kind that came later.
+    Unknown,
+}
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Read;
+
+    fn deserialize<D: Deserializer<'de>>(self, key: D) -> Result<Read, D::Error> {
+        key.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Read;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a step")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Read, E> {
         if key == SELF {
-            node.member = true;
-        } else if let Some(element) = parse(key)? {
-            let child = match value {
-                Value::Object(fields) => read(fields, depth)?,
-                Value::Null => Node::leaf(),
-                _ => return Err(format!("`{key}` leads to what is no object")),
-            };
-            node.children.put(element, child);
+            return Ok(Read::Own);
         }
+        parse(key).map(|element| element.map_or(Read::Unknown, Read::Step)).map_err(E::custom)
     }
-    node.member |= node.children.is_empty();
-    Ok(node)
-}
-
-fn write(node: &Node) -> Value {
-    let Value::Object(children) = node.children.to_fields() else { return Value::Null };
-    let own = (node.member && !children.is_empty()).then(|| (SELF.to_owned(), Value::Object(Map::new())));
-    Value::Object(own.into_iter().chain(children).collect())
 }
 
 fn parse(key: &str) -> Result<Option<Element>, String> {
     let Some((kind, text)) = key.split_once(':').filter(|(kind, _)| kind.len() == 1) else {
         return Err(format!("`{key}` is no step; steps begin with f:, k:, v: or i:"));
     };
-    let unreadable = |error: &dyn std::fmt::Display| format!("`{key}`: {error}");
+    let unreadable = |error: &dyn Display| format!("`{key}`: {error}");
     Ok(match kind {
         "f" => Some(Element::Field(text.to_owned())),
         "v" => {
@@ -66,29 +205,38 @@ fn parse(key: &str) -> Result<Option<Element>, String> {
             Some(Element::Value(value.to_string()))
         }
         "k" => {
-            let fields: Map<String, Value> =
+            let fields: BTreeMap<String, Value> =
                 serde_json::from_str(text).map_err(|error| unreadable(&error))?;
-            let mut fields: Vec<_> =
-                fields.into_iter().map(|(name, value)| (name, value.to_string())).collect();
-            fields.sort();
-            Some(Element::Key(fields))
+            Some(Element::Key(fields.into_iter().map(|(name, value)| (name, value.to_string())).collect()))
         }
         "i" => Some(Element::Index(text.parse().map_err(|error| unreadable(&error))?)),
         _ => None,
     })
 }
 
-fn print(element: &Element) -> String {
-    match element {
-        Element::Field(name) => format!("f:{name}"),
-        Element::Value(value) => format!("v:{value}"),
-        Element::Key(fields) => {
-            let fields: Vec<_> = fields
-                .iter()
-                .map(|(name, value)| format!("{}:{value}", Value::String(name.clone())))
-                .collect();
-            format!("k:{{{}}}", fields.join(","))
+/// A step, written as the name of one.
+struct Step<'a>(&'a Element);
+
+impl Serialize for Step<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Display for Step<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Element::Field(name) => write!(f, "f:{name}"),
+            Element::Value(value) => write!(f, "v:{value}"),
+            Element::Key(fields) => {
+                f.write_str("k:{")?;
+                for (at, (name, value)) in fields.iter().enumerate() {
+                    let comma = if at == 0 { "" } else { "," };
+                    write!(f, "{comma}{}:{value}", Value::from(name.as_str()))?;
+                }
+                f.write_str("}")
+            }
+            Element::Index(index) => write!(f, "i:{index}"),
         }
-        Element::Index(index) => format!("i:{index}"),
     }
 }

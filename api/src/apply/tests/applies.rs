@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Part, Refusal, Story, apply, spec};
+use super::{Part, Refusal, Story, apart, applied_to, spec};
 use crate::apply::is_same_but_for_times;
 use crate::shape::{Shape, sample};
 
@@ -70,18 +70,20 @@ fn what_a_tool_prints_can_be_applied_again() {
 }
 
 #[test]
-fn an_object_that_is_the_same_but_for_times_is_told() {
-    let at = |second: i64, image: &str| {
+fn a_record_that_is_the_same_but_for_times_is_told() {
+    let at = |second: i64, field: &str| {
         let mut story = Story::pod();
         story.second = second;
         let mut story = story.create("u", spec(json!({"containers": [{"name": "c"}]})));
         story.second = 100 - second;
-        story.apply("a", spec(json!({"containers": [{"name": "c", "image": image}]}))).object.unwrap()
+        let story = story.apply("a", spec(json!({"containers": [{"name": "c", field: "1"}]})));
+        apart(story.object.as_ref()).1
     };
-    assert_ne!(at(1, "1"), at(80, "1"));
-    assert!(is_same_but_for_times(&at(1, "1"), &at(80, "1")));
-    assert!(!is_same_but_for_times(&at(1, "1"), &at(1, "2")));
-    assert!(!is_same_but_for_times(&at(1, "1"), &json!({})));
+    assert_ne!(at(1, "image"), at(80, "image"));
+    assert!(is_same_but_for_times(&at(1, "image"), &at(80, "image")));
+    assert!(!is_same_but_for_times(&at(1, "image"), &at(1, "workingDir")));
+    assert!(!is_same_but_for_times(&at(1, "image"), b""));
+    assert!(!is_same_but_for_times(b"x", b"y") && is_same_but_for_times(b"", b""));
 }
 
 #[test]
@@ -353,9 +355,10 @@ fn what_cannot_be_applied_is_refused() {
         assert!(refusal.starts_with(what), "{refusal}");
     }
     let writer = Story::pod().writer("a");
-    assert!(matches!(apply(None, &json!([]), false, &writer), Err(Refusal::Malformed(_))));
+    assert!(matches!(applied_to(None, &json!([]), false, &writer), Err(Refusal::Malformed(_))));
     let broken = json!({"apiVersion": "v1", "metadata": {"managedFields": [{"manager": "x"}]}});
-    let refusal = apply(Some(&broken), &json!({"apiVersion": "v1"}), true, &writer).unwrap_err().to_string();
+    let refusal =
+        applied_to(Some(&broken), &json!({"apiVersion": "v1"}), true, &writer).unwrap_err().to_string();
     assert_eq!(
         refusal,
         "failed to decode managed fields: metadata.managedFields[0]: operation must be `Apply` or `Update`"

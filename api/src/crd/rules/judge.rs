@@ -2,14 +2,14 @@
 //!
 //! Rules about the old value alone hold what does not change against an update. All of them share one budget.
 
-use cel::{Bindings, Budget, Error, Program, Value};
+use cel::{Bindings, Budget, Error, Value};
 use serde_json::Value as Json;
 
 use super::Rule;
 use super::values::value_of;
 use crate::crd::check::partners;
 use crate::crd::schema::{Additional, Schema};
-use crate::expressions::{self, STEPS_AN_EXPRESSION, STEPS_AN_OBJECT};
+use crate::expressions::{self, STEPS_AN_OBJECT};
 use crate::path::Path;
 use crate::strategy::Cause;
 
@@ -18,7 +18,7 @@ const MAX_CAUSES: usize = 100;
 
 /// Everything that the rules say against an object.
 pub(in crate::crd) fn judge(schema: &Schema, object: &Json, before: Option<&Json>) -> Vec<Cause> {
-    let mut judge = Judge { left: STEPS_AN_OBJECT, causes: Vec::new(), is_over: false };
+    let mut judge = Judge { budget: Budget::of(STEPS_AN_OBJECT), causes: Vec::new(), is_over: false };
     let place = Place { before, is_same: false, is_resource: true };
     judge.node(schema, object, place, &Path::ROOT);
     judge.causes
@@ -35,7 +35,7 @@ struct Place<'v> {
 }
 
 struct Judge {
-    left: u64,
+    budget: Budget,
     causes: Vec<Cause>,
     /// No further rule is run.
     is_over: bool,
@@ -111,7 +111,7 @@ impl Judge {
                 return self.causes.push(Cause::invalid(here.to_string(), kind, &why));
             }
         };
-        let why = match self.run(program, bound) {
+        let why = match expressions::run(program, bound, &mut self.budget) {
             Ok(Value::Bool(true)) => return,
             Ok(_) => {
                 let field = super::field_path(&rule.field, schema).unwrap_or_default().under(&here);
@@ -136,23 +136,9 @@ impl Judge {
 
     /// What is told of a rule that is broken.
     fn message(&mut self, rule: &Rule, bound: &Bindings) -> String {
-        let made = rule.message_program.as_ref().and_then(|program| self.run(program, bound).ok());
-        let plain = || {
-            if rule.message.is_empty() {
-                format!("failed rule: {}", rule.text)
-            } else {
-                rule.message.to_string()
-            }
-        };
-        made.as_ref().and_then(expressions::message).unwrap_or_else(plain)
-    }
-
-    fn run(&mut self, program: &Program, bound: &Bindings) -> Result<Value, Error> {
-        let given = self.left.min(STEPS_AN_EXPRESSION);
-        let mut budget = Budget::of(given);
-        let result = program.run(bound, &mut budget);
-        self.left -= given - budget.left();
-        result
+        let program = rule.message_program.as_ref();
+        let made = program.and_then(|program| expressions::run(program, bound, &mut self.budget).ok());
+        expressions::message(made, &rule.message, || format!("failed rule: {}", rule.text))
     }
 }
 

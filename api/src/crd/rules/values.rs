@@ -33,7 +33,7 @@ pub(super) fn value_of(schema: &Schema, json: &Json, is_resource: bool) -> Value
                 ListType::Set => Identity::Value,
                 ListType::Map(keys) => Identity::Fields(keys.iter().map(|key| name(key)).collect()),
             };
-            Value::List(Arc::new(List { items: elements.iter().map(element).collect(), identity }))
+            Value::List(Arc::new(List::new(elements.iter().map(element).collect(), identity)))
         }
         (Kind::Object, Json::Object(fields)) => Value::map(fields.iter().filter_map(|(field, json)| {
             let value = match (schema.property(field), &schema.additional) {

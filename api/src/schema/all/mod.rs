@@ -6,13 +6,18 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{LazyLock, OnceLock};
 
+use foldhash::fast::FixedState;
+
 use super::field::Field;
+
+/// A table by names that are part of the program, which nobody can fill so that looking into it takes long.
+type ByName<T> = HashMap<&'static str, T, FixedState>;
 
 /// Every type of every kind, by name and by kind.
 #[derive(Debug)]
 pub struct All {
-    structs: HashMap<&'static str, Unread>,
-    kinds: HashMap<(&'static str, &'static str), &'static str>,
+    structs: ByName<Unread>,
+    kinds: HashMap<(&'static str, &'static str), &'static str, FixedState>,
 }
 
 /// A type and its fields.
@@ -23,6 +28,8 @@ pub struct Struct {
     /// True when server-side apply owns all of it at once wherever it stands.
     pub atomic: bool,
     fields: Box<[Field]>,
+    /// Positions in `fields`: every field of every object that is written is looked up several times.
+    by_name: ByName<u16>,
     /// Positions in `fields`, in the order of their numbers.
     by_number: Box<[u16]>,
 }
@@ -52,7 +59,7 @@ pub fn all() -> &'static All {
 
 impl All {
     fn parse(table: &'static str) -> Self {
-        let mut all = Self { structs: HashMap::new(), kinds: HashMap::new() };
+        let mut all = Self { structs: ByName::default(), kinds: HashMap::default() };
         let mut rest = table;
         while !rest.is_empty() {
             let (head, after) = rest.split_once('\n').unwrap_or((rest, ""));
@@ -118,7 +125,8 @@ impl Struct {
         let mut by_number: Vec<u16> =
             (0..).zip(&fields).filter(|(_, field)| !field.numbers.is_empty()).map(|(at, _)| at).collect();
         by_number.sort_by_key(|at| &fields[usize::from(*at)].numbers);
-        Self { name, atomic, by_number: by_number.into(), fields }
+        let by_name = (0..).zip(&fields).map(|(at, field)| (field.name, at)).collect();
+        Self { name, atomic, by_name, by_number: by_number.into(), fields }
     }
 
     /// Every field, in alphabetical order.
@@ -128,8 +136,7 @@ impl Struct {
 
     /// The field `name`.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        let at = self.fields.binary_search_by_key(&name, |field| field.name).ok()?;
-        self.fields.get(at)
+        self.fields.get(usize::from(*self.by_name.get(name)?))
     }
 
     /// What stands under `number` in this type's message, or in the message nested in it that `within` leads to.

@@ -24,7 +24,7 @@ pub(super) fn prepare(pod: &mut Json, before: &Json) {
         set(pod, part, before.get(part).cloned());
     }
     set(pod, LIST, list);
-    template::default(pod, "spec");
+    template::default_pod(pod);
 }
 
 /// Notes what is wrong with the new ones, and that old ones have changed.

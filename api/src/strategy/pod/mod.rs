@@ -12,12 +12,13 @@ use super::fill::{at, fields_at, set, text};
 use super::place::Place;
 use super::rules::{NONE, Rules};
 use super::{Json, Part, template};
+use crate::equal::equal;
 use crate::qos;
 use crate::resources::slim_spec;
 use crate::validate::APPARMOR_PREFIX;
 
 pub(super) static RULES: Rules = Rules {
-    default: |pod| template::default(pod, "spec"),
+    default: template::default_pod,
     prepare,
     check: |pod, causes| template::check_pod(pod, "", pod.fields().unwrap_or(&Json::new()), causes),
     is_checked,
@@ -57,7 +58,7 @@ fn prepare(pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
 fn is_checked(new: &Place<'_, '_>, old: &Place<'_, '_>) -> bool {
     let (annotations, before) = (&new.at("metadata.annotations"), &old.at("metadata.annotations"));
     let mut profiles = annotations.entries().filter(|(key, _)| key.starts_with(APPARMOR_PREFIX));
-    new.at("spec").value() == old.at("spec").value()
+    equal(new.at("spec").value(), old.at("spec").value())
         && profiles.all(|(key, profile)| before.key(key).value() == profile.value())
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::equal::equal_fields;
 use crate::strategy::Json;
 use crate::strategy::causes::Causes;
 use crate::strategy::place::Place;
@@ -14,7 +15,7 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
     let (new, old) = (&new.at("spec"), &old.at("spec"));
     let (Some(fields), Some(was)) = (new.fields(), old.fields()) else { return };
     // Most updates are of metadata.
-    if fields == was {
+    if equal_fields(fields, was) {
         return;
     }
     for list in ["containers", "initContainers"] {

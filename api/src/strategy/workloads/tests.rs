@@ -60,6 +60,24 @@ fn short_ones_say_all_they_mean() {
 }
 
 #[test]
+fn the_limit_of_a_template_can_be_lowered_and_its_ports_stay_open() {
+    let mut limited = workload("Deployment");
+    limited["spec"]["template"]["spec"]["hostNetwork"] = true.into();
+    let container = &mut limited["spec"]["template"]["spec"]["containers"][0];
+    container["resources"] = json!({"limits": {"cpu": "1"}});
+    container["ports"] = json!([{"containerPort": 80}]);
+    let before = Case::new(limited);
+    assert_eq!(before.said(&Part::Main), [] as [&str; 0]);
+    let lowered = Case::update(&before.object, &Part::Main, |object| {
+        object["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "500m".into();
+    });
+    assert_eq!(lowered.said(&Part::Main), [] as [&str; 0]);
+    let container = lowered.at("/spec/template/spec/containers/0");
+    assert_eq!(container["resources"], json!({"limits": {"cpu": "500m"}}));
+    assert_eq!(container["ports"], json!([{"containerPort": 80, "protocol": "TCP"}]));
+}
+
+#[test]
 fn wrong_ones_are_refused() {
     type Change = fn(&mut Value);
     let cases: [(Change, &str, &str); 8] = [

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::*;
-use crate::request::Target;
+use crate::request::{ListOptions, Target};
 use proptest::prelude::*;
 
 /// `verb group/version resource/subresource name@namespace`, or `verb path`.
@@ -55,6 +55,15 @@ fn requests_say_what_they_would_do() {
         assert_eq!(shown(method, path), expected, "{method} {path}");
     }
     assert_eq!(Attributes::of(&Method::GET, &"/api/v1/pods/%ff".parse().unwrap()).unwrap_err().code, 400);
+}
+
+#[test]
+fn whoever_will_watch_is_said_to_watch() {
+    for value in ["", "0", "1", "f", "F", "t", "true", "True", "FALSE", "no"] {
+        let path = format!("/api/v1/pods?watch={value}");
+        let watches = ListOptions::parse(&path.parse().unwrap()).unwrap().watch;
+        assert_eq!(shown("GET", &path).starts_with("watch "), watches, "{path}");
+    }
 }
 
 #[test]

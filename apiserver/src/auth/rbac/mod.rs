@@ -7,11 +7,10 @@ pub mod keep;
 pub mod rule;
 pub mod stock;
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
-
 use crate::auth::attributes::Attributes;
+use crate::auth::follow::{self, Followed};
 use crate::identity::Identity;
-use crate::store::{ChangeKind, Memory, Scope, TooOld, Watcher};
+use crate::store::{Memory, Object};
 
 pub use index::{Decision, Index};
 pub use rule::Rule;
@@ -59,26 +58,16 @@ impl Kind {
     }
 }
 
-/// Decides by the roles and bindings in a store.
-///
-/// Nothing runs in between: before it decides it takes in what has changed, which is nothing nearly always. So whoever has
-/// written a role finds it in force with the next request.
+/// Decides by the roles and bindings in a store; whoever has written a role finds it in force with the next request.
 #[derive(Debug)]
 pub struct Authorizer {
-    followed: RwLock<Followed>,
-}
-
-#[derive(Debug)]
-struct Followed {
-    store: Memory,
-    index: Index,
-    watchers: Vec<(Kind, Watcher)>,
+    followed: Followed<Index>,
 }
 
 impl Authorizer {
     /// One that follows that store.
     pub fn new(store: Memory) -> Self {
-        Self { followed: RwLock::new(Followed::new(store)) }
+        Self { followed: Followed::new(store) }
     }
 
     /// Whether somebody may do something.
@@ -88,70 +77,24 @@ impl Authorizer {
 
     /// Asks the index as it is now.
     pub fn with_index<T>(&self, ask: impl FnOnce(&Index) -> T) -> T {
-        ask(&self.fresh().index)
-    }
-
-    fn fresh(&self) -> RwLockReadGuard<'_, Followed> {
-        let followed = self.followed.read().unwrap_or_else(PoisonError::into_inner);
-        if !followed.is_behind() {
-            return followed;
-        }
-        drop(followed);
-        self.followed.write().unwrap_or_else(PoisonError::into_inner).catch_up();
-        self.followed.read().unwrap_or_else(PoisonError::into_inner)
+        self.followed.with_index(ask)
     }
 }
 
-impl Followed {
-    fn new(store: Memory) -> Self {
-        let mut followed = Self { store, index: Index::default(), watchers: Vec::new() };
-        followed.catch_up();
-        followed
+impl follow::Index for Index {
+    type Kind = Kind;
+    const KINDS: &'static [Kind] = &Kind::ALL;
+
+    fn resource(kind: Kind) -> String {
+        kind.qualified()
     }
 
-    fn is_behind(&self) -> bool {
-        self.watchers.is_empty() || self.watchers.iter().any(|(_, watcher)| watcher.has_news())
+    fn take_in(&mut self, kind: Kind, object: &Object) {
+        self.put(kind, &object.decode());
     }
 
-    fn catch_up(&mut self) {
-        if self.watchers.is_empty() || self.take_in().is_err() {
-            self.read_all();
-        }
-    }
-
-    fn take_in(&mut self) -> Result<(), TooOld> {
-        for (kind, watcher) in &mut self.watchers {
-            loop {
-                let changes = watcher.ready()?;
-                if changes.is_empty() {
-                    break;
-                }
-                for change in changes {
-                    let object = &change.object;
-                    match change.kind {
-                        ChangeKind::Put => self.index.put(*kind, &object.decode()),
-                        ChangeKind::Deleted => self.index.remove(*kind, object.namespace(), object.name()),
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Lists everything; where the store cannot be watched from there on, it is listed again for the next decision.
-    fn read_all(&mut self) {
-        self.index = Index::default();
-        let mut watchers = Vec::new();
-        for kind in Kind::ALL {
-            let resource = kind.qualified();
-            let listing = self.store.list(&resource, &Scope::All);
-            let watcher = self.store.watch(&resource, Scope::All, listing.revision);
-            watchers.extend(watcher.map(|watcher| (kind, watcher)));
-            for object in listing.objects {
-                self.index.put(kind, &object.decode());
-            }
-        }
-        self.watchers = if watchers.len() == Kind::ALL.len() { watchers } else { Vec::new() };
+    fn forget(&mut self, kind: Kind, namespace: &str, name: &str) {
+        self.remove(kind, namespace, name);
     }
 }
 

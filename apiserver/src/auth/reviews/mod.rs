@@ -10,7 +10,7 @@ use http::{HeaderMap, Request, StatusCode, header};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::{Auth, ResourceAttributes};
+use super::{Auth, ResourceAttributes, nodes};
 use crate::identity::Identity;
 use crate::status::Status;
 use crate::write::body;
@@ -116,6 +116,7 @@ impl Review {
             Self::SelfSubjectAccess => access::self_review(auth, who, &spec)?,
             Self::SelfSubjectRules => access::rules(auth, who, &spec)?,
             Self::TokenRequest => {
+                nodes::tokens::check(auth, who, on, &spec)?;
                 let made = tokens::request(auth, &on.namespace, &on.name, &spec, now)?;
                 asked.insert("spec".to_owned(), made.spec);
                 asked.insert("metadata".to_owned(), json!({"name": on.name, "namespace": on.namespace}));

@@ -33,5 +33,6 @@ pub(super) fn read(spec: &Value) -> Identity {
             .flatten()
             .map(|(name, _)| (name.clone(), texts(&spec["extra"], name)))
             .collect(),
+        ..Identity::default()
     }
 }

@@ -13,6 +13,7 @@ pub const NAMESPACE: &str = "kube-system";
 const TYPE: &str = "bootstrap.kubernetes.io/token";
 /// The group of them all; each may bring more that begin with it.
 const GROUP: &str = "system:bootstrappers";
+const DAY_SECONDS: i64 = 24 * 60 * 60;
 /// Letters of the part that is no secret, and of the one that is.
 const LENGTHS: (usize, usize) = (6, 16);
 
@@ -58,8 +59,10 @@ pub fn check(
         // A time that cannot be read is one that has passed.
         if expiration.parse::<Timestamp>().map_or(true, |expiration| expiration <= now) {
             return Err(over(format!(
-                "has expired ({expiration}): ask for a new one, or set a later expiration in the Secret {NAMESPACE}/{}",
-                secret_name(id)
+                "has expired ({expiration}): whoever may lets it hold for another day by `kubectl -n {NAMESPACE} patch secret {} -p \
+                 '{{\"stringData\":{{\"expiration\":\"{}\"}}}}'`",
+                secret_name(id),
+                tomorrow(now)
             )));
         }
     }
@@ -78,6 +81,14 @@ pub fn check(
         groups.push(group.to_owned());
     }
     Ok(Identity::authenticated(format!("system:bootstrap:{id}"), groups))
+}
+
+/// A day later, to the second.
+fn tomorrow(now: Timestamp) -> Timestamp {
+    now.as_second()
+        .checked_add(DAY_SECONDS)
+        .and_then(|second| Timestamp::from_second(second).ok())
+        .unwrap_or(now)
 }
 
 /// Whether a token may bring a group.

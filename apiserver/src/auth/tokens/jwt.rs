@@ -41,6 +41,11 @@ impl Signer {
         Ok(Self { pair, random, key_id })
     }
 
+    /// A digest of its public key, by which tokens name it.
+    pub fn key_id(&self) -> &str {
+        &self.key_id
+    }
+
     /// A token that says that.
     ///
     /// # Errors

@@ -180,6 +180,21 @@ async fn a_deletion_in_a_log_that_does_not_tell_what_went_is_where_watches_begin
 }
 
 #[tokio::test]
+async fn who_has_waited_for_the_log_in_vain_does_not_read_it_too() {
+    let store = Arc::new(storage::Memory::new(Limits::default()));
+    write(&*open(&store).await, "web", Some(0)).await;
+    let registry = open(&store).await;
+    drop(registry.cache().watch(PODS, Scope::All, 0));
+    // Somebody reads, and nothing comes of it.
+    let reading = registry.recalling.lock().await;
+    let mut waiting = Box::pin(futures_util::future::join_all((0..3).map(|_| registry.recall(PODS))));
+    assert!((&mut waiting).now_or_never().is_none());
+    drop(reading);
+    assert_eq!(waiting.await, [false; 3]);
+    assert!(registry.recall(PODS).await, "whoever comes later tries it");
+}
+
+#[tokio::test]
 async fn what_was_adopted_later_has_a_past_too() {
     let store = Arc::new(storage::Memory::new(Limits::default()));
     let made = |name: &str| {

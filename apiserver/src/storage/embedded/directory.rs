@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::StorageBackend;
@@ -37,11 +37,7 @@ impl Directory {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true).mode(FILE_MODE);
         let lock = options.open(&lock_path).map_err(|error| at_file(&lock_path, error))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(Error::Locked { directory: path.to_owned() }),
-            Err(TryLockError::Error(error)) => return Err(at_file(&lock_path, error)),
-        }
+        lock_or_refuse(&lock, &lock_path)?;
         let file = path.join(FILE);
         // What a process that was killed had not finished.
         remove_if_there(&partial(&file)).map_err(failed)?;
@@ -56,6 +52,13 @@ impl Directory {
     /// Puts a store into it, as made by `make`, whole or not at all.
     pub(super) fn place(&self, make: impl FnOnce(&Path) -> Result<(), Error>) -> Result<(), Error> {
         place_file(&self.file, make)
+    }
+
+    /// Takes the lock of the file itself, which may lie in another directory too: hard links have one file.
+    pub(super) fn hold(&self) -> Result<Held, Error> {
+        let file = File::open(&self.file).map_err(|error| at_file(&self.file, error))?;
+        lock_or_refuse(&file, &self.file)?;
+        Ok(Held { file, path: self.file.clone() })
     }
 
     /// Takes from everyone else what an earlier program or a person may have granted.
@@ -78,6 +81,41 @@ impl Medium for Directory {
 
     fn look(&self) -> io::Result<Box<dyn StorageBackend>> {
         look_at(&self.file)
+    }
+}
+
+/// The file of a store, locked for as long as this lives.
+#[derive(Debug)]
+pub(super) struct Held {
+    file: File,
+    path: PathBuf,
+}
+
+impl Held {
+    /// Looks whether it is still the one in its place.
+    pub(super) fn look(&self) -> Result<(), Error> {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let failed = |error| at_file(&self.path, error);
+        let own = self.file.metadata().map(identity).map_err(failed)?;
+        match fs::metadata(&self.path).map(identity) {
+            Ok(there) if there == own => Ok(()),
+            Ok(_) => Err(Error::Displaced { file: self.path.clone() }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(Error::Displaced { file: self.path.clone() })
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Takes a lock that nobody else has.
+fn lock_or_refuse(file: &File, path: &Path) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(Error::Locked { directory: path.parent().unwrap_or(path).to_owned() })
+        }
+        Err(TryLockError::Error(error)) => Err(at_file(path, error)),
     }
 }
 

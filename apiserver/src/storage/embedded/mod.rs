@@ -40,7 +40,7 @@ use redb::{ReadTransaction, StorageBackend};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::spawn_blocking;
 
-use self::directory::{Directory, new_file};
+use self::directory::{Directory, Held, new_file};
 use self::failure::{at_file, in_database, is_broken, on_look};
 use self::late::{LATE_FOR, Late};
 use self::medium::Medium;
@@ -66,6 +66,8 @@ pub struct Embedded {
     queue: Arc<Semaphore>,
     requests: Option<Sender<Request>>,
     writer: Option<JoinHandle<()>>,
+    /// None where the medium is no file. After the writer, so that nobody else has it before it is closed.
+    held: Option<Arc<Held>>,
 }
 
 impl Embedded {
@@ -89,8 +91,11 @@ impl Embedded {
                 make().map_err(|error| in_database(partial, error))
             })?;
         }
+        let held = directory.hold()?;
         directory.tighten()?;
-        Self::start(Box::new(directory), limits, LATE_FOR)
+        let mut store = Self::start(Box::new(directory), limits, LATE_FOR)?;
+        store.held = Some(Arc::new(held));
+        Ok(store)
     }
 
     /// Opens the store that lies on a medium, where nothing is late for longer than that.
@@ -115,7 +120,14 @@ impl Embedded {
         let thread = thread::Builder::new().name("store-writer".to_owned());
         let writer = thread.spawn(move || writer.run(waiting)).map_err(|error| at_file(&file, error))?;
         let queue = Arc::new(Semaphore::new(QUEUE_KIB));
-        Ok(Self { shared, newest: subscriber, queue, requests: Some(requests), writer: Some(writer) })
+        Ok(Self {
+            shared,
+            newest: subscriber,
+            queue,
+            requests: Some(requests),
+            writer: Some(writer),
+            held: None,
+        })
     }
 
     async fn ask(&self, work: Work, bytes: usize) -> Result<Outcome, Error> {
@@ -189,6 +201,11 @@ impl Store for Embedded {
 
     async fn revision(&self) -> Result<Revision, Error> {
         Ok(*self.newest.borrow())
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        let Some(held) = self.held.clone() else { return Ok(()) };
+        spawn_blocking(move || held.look()).await.map_err(|_| Error::Closed)?
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {

@@ -24,6 +24,13 @@ use crate::storage::{Batch, Error, Limits, Outcome, Revision};
 
 /// Requests done in one commit; more of them would make the first wait long for its answer.
 const GROUP_REQUESTS: usize = 512;
+/// How long a group waits for more once several have come at a time: a fraction of what a commit takes, and each commit
+/// saved is a dozen pages and two waits for the disk. Who writes alone never waits.
+const GATHER: Duration = Duration::from_micros(300);
+
+/// How much the writer goes before other threads that are as busy, as `nice` counts it: everybody who writes waits for it,
+/// and it waits for the disk more than it works.
+const NICENESS: i32 = -10;
 
 pub(super) struct Writer {
     pub(super) medium: Box<dyn Medium>,
@@ -53,18 +60,26 @@ impl From<redb::Error> for Failure {
 impl Writer {
     /// Works until nobody can ask any more, then closes the file.
     pub(super) fn run(mut self, requests: Receiver<Request>) {
+        // On Linux that is this thread. Who may not ask for it is served as well, only later when all are busy.
+        if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+            tracing::debug!(%error, "the store is written by a thread like any other");
+        }
         let mut group = Vec::with_capacity(GROUP_REQUESTS);
-        let mut due = None;
+        let (mut due, mut was_shared) = (None, false);
         loop {
             match wait(&requests, due) {
                 Waited::Asked(first) => {
                     group.push(first);
+                    if was_shared {
+                        std::thread::sleep(GATHER);
+                    }
                     group.extend(requests.try_iter().take(GROUP_REQUESTS - 1));
                 }
                 // Whatever comes of it: the next try is as far away as this one was.
                 Waited::Due => due = None,
                 Waited::Over => break,
             }
+            was_shared = group.len() > 1;
             let works: Vec<&Work> = group.iter().map(|request| &request.work).collect();
             let answers = self.serve(&works);
             for (request, answer) in group.drain(..).zip(answers) {

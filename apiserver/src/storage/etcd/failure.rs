@@ -1,9 +1,5 @@
 //! What etcd said no to, in the words of a store.
 
-use std::io;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use super::channel::Failure;
 use super::grpc::Status;
 use crate::storage::Error;
@@ -56,10 +52,9 @@ pub(super) fn is_future(failure: &Failure) -> bool {
 /// What whoever asked is told.
 pub(super) fn error(store: &str, failure: &Failure) -> Error {
     match failure {
-        Failure::Refused(status) if is_full(status) => Error::Full {
-            file: PathBuf::from(store),
-            source: Arc::new(io::Error::new(io::ErrorKind::StorageFull, status.message.clone())),
-        },
+        Failure::Refused(status) if is_full(status) => {
+            Error::Quota { store: store.to_owned(), reason: status.message.clone() }
+        }
         Failure::Refused(status) if status.code == Status::INVALID_ARGUMENT => Error::Invalid(format!(
             "the etcd at {store} refuses this ({}): make it smaller, or raise etcd's --max-request-bytes or --max-txn-ops",
             status.message
@@ -81,6 +76,11 @@ pub(super) fn reason(failure: &Failure) -> String {
         Failure::Refused(status) => status.message.clone(),
         Failure::TooLarge => "an answer too large to be held".to_owned(),
     }
+}
+
+/// What etcd's status says of itself, where it is that it takes no more.
+pub(super) fn alarm(errors: &[String]) -> Option<&String> {
+    errors.iter().find(|error| error.contains("NOSPACE"))
 }
 
 fn is_full(status: &Status) -> bool {

@@ -14,6 +14,8 @@ pub(super) const TXN: &str = "/etcdserverpb.KV/Txn";
 pub(super) const COMPACT: &str = "/etcdserverpb.KV/Compact";
 /// `etcdserverpb.Watch/Watch`.
 pub(super) const WATCH: &str = "/etcdserverpb.Watch/Watch";
+/// `etcdserverpb.Maintenance/Status`, of the member that is asked; it is asked with an empty message.
+pub(super) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 
 /// `Compare.target`: the revision of the last change.
 pub(super) const TARGET_MOD: i32 = 2;
@@ -62,6 +64,13 @@ pub(super) struct RangeResponse {
     pub(super) kvs: Vec<KeyValue>,
     #[prost(bool, tag = "3")]
     pub(super) more: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct StatusResponse {
+    /// Alarms among them, of all members; an etcd before 3.4 tells none.
+    #[prost(string, repeated, tag = "8")]
+    pub(super) errors: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -34,7 +34,8 @@ use tokio::time::{Instant, sleep};
 
 use self::channel::{Channel, Failure};
 use self::messages::{
-    COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, TXN, TxnResponse,
+    COMPACT, CompactionRequest, CompactionResponse, RANGE, RangeRequest, RangeResponse, STATUS,
+    StatusResponse, TXN, TxnResponse,
 };
 use self::shared::Shared;
 use self::translate::Settled;
@@ -139,6 +140,14 @@ impl Store for Etcd {
         self.inner.commit(&transaction).await
     }
 
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        self.commit(transaction).await
+    }
+
+    async fn rest(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         let (oldest, _) = self.inner.shared.reach();
         if from < oldest {
@@ -154,6 +163,21 @@ impl Store for Etcd {
 
     async fn revision(&self) -> Result<Revision, Error> {
         self.inner.revision().await
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        // Once, without patience: whoever looks looks again.
+        match self.inner.channel.call::<StatusResponse>(STATUS, &()).await {
+            Ok(status) => match failure::alarm(&status.errors) {
+                Some(alarm) => {
+                    Err(Error::Quota { store: self.inner.shared.store.clone(), reason: alarm.clone() })
+                }
+                None => Ok(()),
+            },
+            // Not everybody who may write may ask for this, and what stands before an etcd may not know it.
+            Err(failed) if failure::is_in_vain(&failed) => Ok(()),
+            Err(failed) => Err(self.inner.error(&failed)),
+        }
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {

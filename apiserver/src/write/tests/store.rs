@@ -48,6 +48,14 @@ impl Store for Contrary {
         self.inner.commit(transaction).await
     }
 
+    async fn commit_late(&self, transaction: Transaction) -> Result<Outcome, Error> {
+        self.commit(transaction).await
+    }
+
+    async fn rest(&self) -> Result<(), Error> {
+        self.inner.rest().await
+    }
+
     async fn watch(&self, from: Revision) -> Result<Batches, Error> {
         self.inner.watch(from).await
     }
@@ -58,6 +66,10 @@ impl Store for Contrary {
 
     async fn revision(&self) -> Result<Revision, Error> {
         self.inner.revision().await
+    }
+
+    async fn look(&self) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn backup(&self, path: &Path) -> Result<(), Error> {
@@ -91,6 +103,12 @@ async fn a_store_that_fails_says_what_to_do_and_goes_on() {
             507,
             "InsufficientStorage",
             "make room and try again",
+        ),
+        (
+            Error::Quota { store: "etcd".to_owned(), reason: "space".to_owned() },
+            507,
+            "InsufficientStorage",
+            "etcdctl alarm disarm",
         ),
         (
             Error::Failed { file: file.clone(), reason: "EIO".to_owned(), source: None },

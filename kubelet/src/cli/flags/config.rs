@@ -23,6 +23,9 @@ type Setter = fn(&Value, &mut Draft) -> Result<(), Wanted>;
 
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
 const KIND: &str = "KubeletConfiguration";
+/// Of this field one part is honoured: whose certificates clients show.
+const AUTHENTICATION: &str = "authentication";
+const X509: &str = "x509";
 
 const HONOURED: &[(&str, Setter)] = &[
     ("staticPodPath", |v, d| {
@@ -47,6 +50,14 @@ const HONOURED: &[(&str, Setter)] = &[
         }
         Ok(())
     }),
+    ("tlsCertFile", |v, d| set(&mut d.tls_cert_file, text(v).map(|t| filled(t).map(PathBuf::from)))),
+    ("tlsPrivateKeyFile", |v, d| {
+        set(&mut d.tls_private_key_file, text(v).map(|t| filled(t).map(PathBuf::from)))
+    }),
+    (AUTHENTICATION, |v, d| match v.pointer("/x509/clientCAFile") {
+        None | Some(Value::Null) => Ok(()),
+        Some(file) => set(&mut d.options.client_ca_file, text(file).map(|t| filled(t).map(PathBuf::from))),
+    }),
     ("healthzBindAddress", |v, d| set(&mut d.healthz_address, parsed(v, values::ip))),
     ("healthzPort", |v, d| set(&mut d.healthz_port, number(v, 0, i64::from(u16::MAX)))),
     ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
@@ -61,6 +72,11 @@ const HONOURED: &[(&str, Setter)] = &[
     ("maxParallelImagePulls", |v, d| {
         set(&mut d.options.max_parallel_image_pulls, number(v, 1, i64::from(i32::MAX)))
     }),
+    ("rotateCertificates", |v, _| {
+        let always = "cannot be turned off: certificates are renewed while the kubelet runs".to_owned();
+        if boolean(v)? { Ok(()) } else { Err(always) }
+    }),
+    ("serverTLSBootstrap", |v, d| set(&mut d.serving, boolean(v).map(Some))),
     ("registerWithTaints", |v, d| set(&mut d.options.register_with_taints, list(v, taint))),
     ("allowedUnsafeSysctls", |v, d| set(&mut d.options.allowed_unsafe_sysctls, list(v, text))),
     ("podPidsLimit", |v, d| {
@@ -76,7 +92,6 @@ const HONOURED: &[(&str, Setter)] = &[
 
 /// Fields of the stock type that have no effect in this version.
 const NOT_HONOURED: &[&str] = &[
-    "authentication",
     "authorization",
     "cgroupDriver",
     "cgroupRoot",
@@ -154,11 +169,9 @@ const NOT_HONOURED: &[&str] = &[
     "reservedMemory",
     "reservedSystemCPUs",
     "resolvConf",
-    "rotateCertificates",
     "runOnce",
     "runtimeRequestTimeout",
     "seccompDefault",
-    "serverTLSBootstrap",
     "showHiddenMetricsForVersion",
     "shutdownGracePeriod",
     "shutdownGracePeriodByPodPriority",
@@ -169,11 +182,9 @@ const NOT_HONOURED: &[&str] = &[
     "systemCgroups",
     "systemReserved",
     "systemReservedCgroup",
-    "tlsCertFile",
     "tlsCipherSuites",
     "tlsCurvePreferences",
     "tlsMinVersion",
-    "tlsPrivateKeyFile",
     "topologyManagerPolicy",
     "topologyManagerPolicyOptions",
     "topologyManagerScope",
@@ -214,6 +225,10 @@ pub(super) fn apply(file: &[u8], draft: &mut Draft) -> Found {
             }
             if let Err(wanted) = setter(value, draft) {
                 found.mistakes.push(format!("{name}: {value} {wanted}"));
+            }
+            if let (AUTHENTICATION, Some(parts)) = (name.as_str(), value.as_object()) {
+                let others = parts.keys().filter(|part| *part != X509);
+                found.not_honoured.extend(others.map(|part| format!("{AUTHENTICATION}.{part}")));
             }
         } else if NOT_HONOURED.contains(&name.as_str()) {
             found.not_honoured.push(name.clone());

@@ -1,6 +1,7 @@
 //! The flags and the file of `kubelet run`, made [`Options`]; every mistake is told, not only the first.
 
 mod config;
+mod join;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -30,6 +31,10 @@ struct Draft {
     port: u16,
     healthz_address: IpAddr,
     healthz_port: u16,
+    tls_cert_file: Option<PathBuf>,
+    tls_private_key_file: Option<PathBuf>,
+    /// Whether the file says that the node asks for its serving certificate.
+    serving: Option<bool>,
 }
 
 /// Reads everything. `host_name` is the machine's own, `file` the text of `--config`.
@@ -54,6 +59,9 @@ pub fn read(
         port: 10250,
         healthz_address: IpAddr::from([127, 0, 0, 1]),
         healthz_port: 10248,
+        tls_cert_file: None,
+        tls_private_key_file: None,
+        serving: None,
         options,
     };
     if let Some(root_dir) = root_dir {
@@ -72,7 +80,15 @@ pub fn read(
     }
     let mut flags_over = Flags { mistakes: &mut mistakes };
     flags_over.apply(flags, &mut draft);
+    let is_serving_set = draft.serving;
+    flags_over.join(flags, is_serving_set, &mut draft.options);
     flags_over.refuse(flags);
+    if draft.tls_cert_file.is_some() != draft.tls_private_key_file.is_some() {
+        mistakes.push(
+            "--tls-cert-file, --tls-private-key-file: one is of no use without the other; give both or none"
+                .to_owned(),
+        );
+    }
     if mistakes.is_empty() { Ok(Read { options: draft.finish(), warnings }) } else { Err(mistakes) }
 }
 
@@ -82,6 +98,7 @@ impl Draft {
         Options {
             api_address: server(self.address, self.port),
             healthz_address: server(self.healthz_address, self.healthz_port),
+            tls_files: self.tls_cert_file.zip(self.tls_private_key_file),
             ..self.options
         }
     }
@@ -95,7 +112,7 @@ impl Flags<'_> {
     fn apply(&mut self, flags: &RunFlags, draft: &mut Draft) {
         let options = &mut draft.options;
         self.set("--docker-endpoint", &flags.docker_endpoint, values::endpoint, &mut options.docker_endpoint);
-        self.set("--pod-manifest-path", &flags.pod_manifest_path, path, &mut options.pod_manifest_path);
+        self.set("--pod-manifest-path", &flags.pod_manifest_path, some(path), &mut options.pod_manifest_path);
         self.set("--manifest-url", &flags.manifest_url, some(values::url), &mut options.manifest_url);
         self.extend(
             "--manifest-url-header",
@@ -133,6 +150,14 @@ impl Flags<'_> {
             text,
             &mut options.allowed_unsafe_sysctls,
         );
+        self.set("--client-ca-file", &flags.client_ca_file, some(path), &mut options.client_ca_file);
+        self.set("--tls-cert-file", &flags.tls_cert_file, some(path), &mut draft.tls_cert_file);
+        self.set(
+            "--tls-private-key-file",
+            &flags.tls_private_key_file,
+            some(path),
+            &mut draft.tls_private_key_file,
+        );
         self.set("--address", &flags.address, values::ip, &mut draft.address);
         self.set("--port", &flags.port, values::port, &mut draft.port);
         self.set(
@@ -146,17 +171,6 @@ impl Flags<'_> {
 
     /// What later versions will do is refused, not ignored.
     fn refuse(&mut self, flags: &RunFlags) {
-        let given = [
-            ("--kubeconfig", flags.kubeconfig.is_some()),
-            ("--bootstrap-kubeconfig", flags.bootstrap_kubeconfig.is_some()),
-            ("--bootstrap", flags.bootstrap.is_some()),
-            ("--bootstrap-insecure-trust-on-first-use", flags.bootstrap_insecure_trust_on_first_use),
-        ];
-        for (name, _) in given.into_iter().filter(|(_, given)| *given) {
-            self.mistakes.push(format!(
-                "{name}: joining a cluster is not in this version; leave it out to run pods from --pod-manifest-path and --manifest-url"
-            ));
-        }
         if flags.pod_cidr.is_some() {
             self.mistakes.push(
                 "--pod-cidr: not in this version; the engine's own network gives pods their addresses"
@@ -189,9 +203,9 @@ fn text(text: &str) -> Result<String, Wanted> {
     Ok(text.to_owned())
 }
 
-fn path(text: &str) -> Result<Option<PathBuf>, Wanted> {
+fn path(text: &str) -> Result<PathBuf, Wanted> {
     // An absolute path stays what it is should the kubelet ever change its directory.
-    std::path::absolute(text).map(Some).map_err(|error| format!("is no path: {error}"))
+    std::path::absolute(text).map_err(|error| format!("is no path: {error}"))
 }
 
 /// Reads the flags of the log.

@@ -70,7 +70,7 @@ fn every_mistake_is_told_at_once() {
         node_ip: Some("here".to_owned()),
         node_labels: vec!["a=b,c".to_owned()],
         docker_endpoint: Some("/var/run/docker.sock".to_owned()),
-        kubeconfig: Some("x".to_owned()),
+        bootstrap: Some("x".to_owned()),
         pod_network: Some("native".to_owned()),
         manifest_url: Some("ftp://x".to_owned()),
         ..with_file()
@@ -82,8 +82,8 @@ fn every_mistake_is_told_at_once() {
     assert_eq!(
         starts,
         [
+            "--bootstrap",
             "--docker-endpoint",
-            "--kubeconfig",
             "--manifest-url",
             "--node-ip",
             "--node-labels",
@@ -133,4 +133,29 @@ fn names_of_nodes() {
     for text in ["", "a_b", "-a", "a..b", "ä"] {
         assert!(values::node_name(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn what_the_nodes_api_shows_comes_from_flags_or_the_file() {
+    let path = |text: &str| Some(PathBuf::from(text));
+    let file = format!(
+        "{HEAD}tlsCertFile: /a.crt\ntlsPrivateKeyFile: /a.key\nauthentication:\n  x509: {{clientCAFile: /ca.crt}}\n  \
+         webhook: {{enabled: true}}\n"
+    );
+    let read = ok(&with_file(), &file);
+    assert_eq!(read.options.tls_files, path("/a.crt").zip(path("/a.key")));
+    let below = read.options.root_dir.join("pki");
+    assert_eq!((read.options.client_ca_file, read.options.cert_dir), (path("/ca.crt"), below));
+    assert_eq!(read.warnings, ["k.yaml: not in this version and without effect: authentication.webhook"]);
+    let over = RunFlags {
+        tls_cert_file: Some("/b.crt".to_owned()),
+        cert_dir: Some("/certs".to_owned()),
+        client_ca_file: Some("/b-ca.crt".to_owned()),
+        ..with_file()
+    };
+    let options = ok(&over, &file).options;
+    assert_eq!(options.tls_files, path("/b.crt").zip(path("/a.key")));
+    assert_eq!((options.client_ca_file, options.cert_dir), (path("/b-ca.crt"), "/certs".into()));
+    let half = RunFlags { tls_cert_file: Some("/b.crt".to_owned()), ..flags() };
+    assert!(mistakes(&half, "")[0].contains("give both or none"));
 }

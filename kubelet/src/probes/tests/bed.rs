@@ -144,6 +144,10 @@ impl Runtime for Engine {
         unreachable!("probes only run commands")
     }
 
+    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        unreachable!("probes only run commands")
+    }
+
     async fn logs(
         &self,
         id: &str,

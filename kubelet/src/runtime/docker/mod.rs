@@ -6,6 +6,7 @@
 mod abilities;
 mod capabilities;
 mod create;
+mod dial;
 mod errors;
 mod events;
 mod exec;
@@ -28,8 +29,8 @@ use futures_util::stream::BoxStream;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::{
-    ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels,
+    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
+    Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels,
 };
 use crate::observed;
 use errors::within;
@@ -191,6 +192,10 @@ impl Runtime for Docker {
 
     async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error> {
         exec::attach(self, id, stdin).await
+    }
+
+    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        dial::dial(self, id, port).await
     }
 
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 
 use super::containers::{Kind, until_ended};
@@ -14,8 +14,8 @@ use super::program::{Program, Step};
 use super::{Fake, HANG};
 use crate::observed::{Container, Sandbox, State};
 use crate::runtime::{
-    ContainerSpec, Credentials, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info, Listed,
-    LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
+    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
+    Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
 };
 
 #[async_trait]
@@ -192,6 +192,22 @@ impl Runtime for Fake {
     async fn attach_resize(&self, id: &str, _width: u16, _height: u16) -> Result<(), Error> {
         self.engine.meet("attach_resize", id)?;
         self.with(id, |_| ())
+    }
+
+    /// Only port 7 is listened on, and says everything back.
+    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        self.engine.meet("dial", id)?;
+        self.with(id, |_| ())?;
+        if port != 7 {
+            return Err(refused("connect to the port", "connection refused"));
+        }
+        let (near, far) = tokio::io::duplex(1024);
+        tokio::spawn(async move {
+            let (mut read, mut write) = tokio::io::split(far);
+            let _ = tokio::io::copy(&mut read, &mut write).await;
+            let _ = write.shutdown().await;
+        });
+        Ok(Box::new(near))
     }
 
     async fn logs(

@@ -17,11 +17,15 @@ use std::time::Duration;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 
+use super::contract::Bench;
 use super::{Error, Event, Seen};
 use crate::observed::Timestamp;
 use containers::Record;
 use images::Shelf;
 
+/// The images it begins with.
+const SANDBOX_IMAGE: &str = "coracle/pause:fake";
+const IMAGE: &str = "coracle/busybox:1";
 /// How long a hung look takes to fail, as Docker's limit does.
 pub const HANG: Duration = Duration::from_secs(15);
 
@@ -57,7 +61,7 @@ impl Fake {
         let engine = Engine {
             began: Instant::now(),
             containers: Mutex::default(),
-            images: Mutex::new(Shelf::with(&["coracle/pause:fake", "coracle/busybox:1"])),
+            images: Mutex::new(Shelf::with(&[SANDBOX_IMAGE, IMAGE])),
             faults: Mutex::default(),
             asked: Mutex::default(),
             events: broadcast::Sender::new(4096),
@@ -69,6 +73,16 @@ impl Fake {
     /// The same engine as another node sees it.
     pub fn neighbour(&self, node: &str) -> Self {
         Self { engine: self.engine.clone(), node: node.to_owned() }
+    }
+
+    /// What the contract wants of an engine, of this one.
+    pub fn bench(&self) -> Bench {
+        Bench {
+            runtime: Arc::new(self.clone()),
+            neighbour: Arc::new(self.neighbour("neighbour")),
+            sandbox_image: SANDBOX_IMAGE.to_owned(),
+            image: IMAGE.to_owned(),
+        }
     }
 
     /// Ends its answers, or lets it answer again. Containers run on; streams end.

@@ -18,33 +18,6 @@ fn with_status(status: Value) -> ShownPod {
 }
 
 #[test]
-fn the_container_that_is_meant() {
-    let one = json!({"spec": {"containers": [{"name": "a"}]}});
-    let two =
-        json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
-    let mut annotated = two.clone();
-    annotated["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/default-container": "b"}});
-    for (object, named, expected) in [
-        (&one, None, Ok("a")),
-        (&one, Some(""), Ok("a")),
-        (&two, Some("b"), Ok("b")),
-        (&two, Some("i"), Ok("i")),
-        (&annotated, None, Ok("b")),
-        (&two, Some("x"), Err("container x is not valid for pod web")),
-        (
-            &two,
-            None,
-            Err(
-                "a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]",
-            ),
-        ),
-    ] {
-        let chosen = pod(object.clone()).choose(named).map_err(|error| error.message);
-        assert_eq!(chosen.as_deref().map_err(String::as_str), expected);
-    }
-}
-
-#[test]
 fn the_container_whose_log_there_is() {
     let ended = |id: &str| json!({"terminated": {"exitCode": 0, "containerID": id}});
     let waiting = |reason: &str| json!({"name": "c", "state": {"waiting": {"reason": reason}}});

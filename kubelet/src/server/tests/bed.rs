@@ -22,7 +22,6 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::observed::PodUid;
 use crate::report::{Mail, Report};
-use crate::runtime::contract::Bench;
 use crate::runtime::fake::Fake;
 use crate::server::{Context, RootDir, VERSION, serve_socket};
 use crate::status::Board;
@@ -42,13 +41,7 @@ pub struct Bed {
 impl Bed {
     pub async fn new() -> Self {
         let fake = Fake::new("n1");
-        let bench = Bench {
-            runtime: Arc::new(fake.clone()),
-            neighbour: Arc::new(fake.neighbour("n2")),
-            sandbox_image: "coracle/pause:fake".to_owned(),
-            image: "coracle/busybox:1".to_owned(),
-        };
-        let id = bench.running("web", "echo one; echo two; while").await.id;
+        let id = fake.bench().running("web", "echo one; echo two; while").await.id;
         let board = Board::new("n1");
         board.post(pod(&id), Timestamp::now());
         let health = Health::new();

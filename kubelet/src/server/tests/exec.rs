@@ -125,3 +125,23 @@ async fn what_cannot_be_is_refused_before_the_upgrade() {
     assert_eq!(bed.websocket(&path, "base64.channel.k8s.io").await.err(), Some(403));
     assert!(bed.fake.asked().iter().all(|call| !call.starts_with("exec_start")), "nothing was started");
 }
+
+#[tokio::test]
+async fn the_oldest_protocol_knows_no_status() {
+    let bed = Bed::new().await;
+    for (command, words) in
+        [("command=cat", &b""[..]), ("command=exit&command=3", b"command terminated with non-zero")]
+    {
+        let path = format!("{EXEC}?container=c&{command}&stdin=false&stdout=true");
+        let (mut socket, _) = bed.websocket(&path, "channel.k8s.io").await.unwrap();
+        let mut said = Vec::new();
+        while let Some(Ok(message)) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
+            match message {
+                Message::Binary(bytes) if bytes[0] == 3 => said.extend_from_slice(&bytes[1..]),
+                Message::Close(_) => break,
+                _ => {}
+            }
+        }
+        assert!(if words.is_empty() { said.is_empty() } else { said.starts_with(words) }, "{said:?}");
+    }
+}

@@ -8,6 +8,8 @@ use super::environment;
 
 /// Variables of one policy: each knows all before it, which a few thousand would make slow.
 const MAX_VARIABLES: usize = 500;
+/// Parts of the type of a variable that are known to those after it: each may hold all before it, several times.
+const MAX_PARTS: usize = 500;
 
 /// An expression ready to run, or why it is not.
 pub type Compiled = Result<Program, String>;
@@ -95,10 +97,9 @@ impl Policy {
                 &environment,
                 Wanted::Anything,
             );
-            known.push((
-                name.to_owned(),
-                program.as_ref().map_or(Type::Dyn, |program| program.gives().clone()),
-            ));
+            let gives =
+                program.as_ref().ok().map(Program::gives).filter(|gives| gives.has_at_most(MAX_PARTS));
+            known.push((name.to_owned(), gives.cloned().unwrap_or(Type::Dyn)));
             variables.push((name.to_owned(), program));
         }
         let (plain, full) = (with_known(&known, &plain), with_known(&known, &full));

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use api::expressions::STEPS_AN_EXPRESSION;
+use api::expressions;
 use api::strategy::Json;
 use apiserver::Identity;
 use apiserver::admission::Attempt;
@@ -20,7 +20,18 @@ pub struct Input {
 
 /// Variables that are worked out: one that could not be fails whoever names it.
 #[derive(Clone, Debug, Default)]
-struct Variables(Vec<(String, Result<Value, Error>)>);
+struct Variables {
+    all: Vec<(String, Result<Value, Error>)>,
+    /// How many values stand in each other in the deepest.
+    below: usize,
+}
+
+impl Variables {
+    fn add(&mut self, name: &str, value: Result<Value, Error>) {
+        self.below = self.below.max(value.as_ref().map_or(0, Value::depth));
+        self.all.push((name.to_owned(), value));
+    }
+}
 
 impl Foreign for Variables {
     fn type_name(&self) -> &'static str {
@@ -31,8 +42,12 @@ impl Foreign for Variables {
         false
     }
 
+    fn depth(&self) -> usize {
+        self.below + 1
+    }
+
     fn field(&self, name: &str) -> Option<Result<Value, Error>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+        self.all.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -50,11 +65,12 @@ impl Input {
             subresource: attempt.subresource.unwrap_or_default().to_owned(),
             name: attempt.name.to_owned(),
             namespace: attempt.namespace.unwrap_or_default().to_owned(),
+            ..ResourceAttributes::default()
         };
         let question = Question::new(auth.clone(), attempt.user.clone(), on);
         let bindings = Bindings::default()
-            .with("object", object(Some(&attempt.object)))
-            .with("oldObject", object(attempt.old))
+            .with("object", whole(Some(&attempt.object), attempt.records.0))
+            .with("oldObject", whole(attempt.old, attempt.records.1))
             .with("namespaceObject", namespace.map_or(Value::Null, Value::from))
             .with("request", request(attempt))
             .with("authorizer", Value::foreign(question));
@@ -92,7 +108,7 @@ fn with_variables(policy: &Policy, bindings: Bindings, budget: &mut Budget) -> B
     let mut variables = Variables::default();
     for (name, program) in &policy.variables {
         let bound = bindings.clone().with("variables", Value::foreign(variables.clone()));
-        variables.0.push((name.clone(), run(program, &bound, budget)));
+        variables.add(name, run(program, &bound, budget));
     }
     bindings.with("variables", Value::foreign(variables))
 }
@@ -108,13 +124,17 @@ pub fn changed(policy: &Policy, bindings: &Bindings, new: &Json, budget: &mut Bu
 /// What goes wrong, or why it was never ready to run.
 pub fn run(compiled: &Compiled, bindings: &Bindings, budget: &mut Budget) -> Result<Value, Error> {
     let program = compiled.as_ref().map_err(|why| Error::failed(why.clone()))?;
-    let given = budget.left().min(STEPS_AN_EXPRESSION);
-    let mut own = Budget::of(given);
-    let result = program.run(bindings, &mut own);
-    let used = usize::try_from(given - own.left()).unwrap_or(usize::MAX);
-    // What was given was there.
-    let _ = budget.spend(used);
-    result
+    expressions::run(program, bindings, budget)
+}
+
+/// An object with the record of its owners, which stands beside it.
+fn whole(of: Option<&Json>, record: &[u8]) -> Value {
+    let Ok(record) = serde_json::from_slice(record) else { return object(of) };
+    let mut with_record = of.cloned().unwrap_or_default();
+    if let Some(metadata) = with_record.get_mut("metadata").and_then(serde_json::Value::as_object_mut) {
+        metadata.insert("managedFields".to_owned(), record);
+    }
+    object(Some(&with_record))
 }
 
 fn object(object: Option<&Json>) -> Value {

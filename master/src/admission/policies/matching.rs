@@ -54,9 +54,11 @@ impl<'a> Target<'a> {
             };
             objects.iter().flatten().any(|object| matches_selector(selector, labels(object)))
         };
+        // What goes is looked at as it was: there is no object whose labels might be missing.
+        let object = Some(self.object).filter(|object| !object.is_empty());
         let included = rules("resourceRules");
         (self.namespace.is_none() || is_selected("namespaceSelector", &[self.namespace]))
-            && is_selected("objectSelector", &[Some(self.object), self.old])
+            && is_selected("objectSelector", &[object, self.old])
             && !rules("excludeResourceRules").iter().any(|rule| self.is_meant(rule, is_exact))
             && (included.is_empty() || included.iter().any(|rule| self.is_meant(rule, is_exact)))
     }

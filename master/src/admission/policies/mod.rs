@@ -58,12 +58,12 @@ impl Policies {
         }
     }
 
-    /// What is in force for a write, in the order of their names.
-    fn in_force(&self, attempt: &Attempt<'_>) -> Vec<InForce> {
+    /// What is in force for a write, in the order of their names; with the namespace it is in, as it is now.
+    fn in_force(&self, attempt: &Attempt<'_>) -> (Vec<InForce>, Option<Value>) {
         let cache = self.registry.cache();
         // Most clusters have none. Policies are not held against what would mend them.
         if self.policies.is_empty(cache) || self.bindings.is_empty(cache) || is_exempt(attempt.resource) {
-            return Vec::new();
+            return (Vec::new(), None);
         }
         let namespace = self.namespace(attempt);
         let target = matching::Target::of(attempt, namespace.as_ref());
@@ -79,7 +79,7 @@ impl Policies {
             });
             found.extend(own.map(|binding| InForce { policy: policy.clone(), binding: binding.clone() }));
         }
-        found
+        (found, namespace)
     }
 
     /// The namespace that a write is in, as it is now.

@@ -41,12 +41,17 @@ impl Mutating {
     }
 
     /// Changes the object as a policy in force says.
-    fn mutate_by(&self, attempt: &mut Attempt<'_>, of: &InForce, budget: &mut Budget) -> Result<(), String> {
+    fn mutate_by(
+        &self,
+        attempt: &mut Attempt<'_>,
+        namespace: Option<&Tree>,
+        of: &InForce,
+        budget: &mut Budget,
+    ) -> Result<(), String> {
         let (kind, reference) = (of.policy.param_kind.as_ref(), &of.binding["spec"]["paramRef"]);
         let all = params::collect(&self.0.registry, kind, reference, attempt.namespace)?;
-        let namespace = self.0.namespace(attempt);
         for params in &all {
-            let input = Input::of(attempt, namespace.as_ref(), &self.0.auth);
+            let input = Input::of(attempt, namespace, &self.0.auth);
             *attempt.object = mutated(&of.policy, &input, &Value::from(params), attempt, budget)?;
         }
         Ok(())
@@ -60,10 +65,11 @@ impl Admission for Mutating {
             return Ok(());
         }
         let mut budget = Budget::of(STEPS_AN_OBJECT);
-        for of in self.0.in_force(attempt) {
+        let (in_force, namespace) = self.0.in_force(attempt);
+        for of in in_force {
             // What an earlier policy has changed may be nothing to this one, or the other way round: as the stock server
             // does, what is in force is what was in force when the write came.
-            match self.mutate_by(attempt, &of, &mut budget) {
+            match self.mutate_by(attempt, namespace.as_ref(), &of, &mut budget) {
                 Err(why) if of.policy.fails => {
                     let (policy, binding) = (&of.policy.name, of.name());
                     let why = format!("policy '{policy}' with binding '{binding}' denied request: {why}");
@@ -89,7 +95,7 @@ fn mutated(
     for (at, mutation) in policy.mutations.iter().enumerate() {
         let (Mutation::Configuration(program) | Mutation::Patch(program)) = mutation;
         let said = |why: &dyn std::fmt::Display| format!("mutation {at} resulted in error: {why}");
-        let made = input::run(program, &bindings, budget).and_then(|value| value.to_json());
+        let made = input::run(program, &bindings, budget).and_then(|value| value.to_json(budget));
         let made = made.map_err(|error| said(&error))?;
         let tree = Tree::Object(object.clone());
         let new = match mutation {

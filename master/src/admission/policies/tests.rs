@@ -1,11 +1,24 @@
 //! Which writes policies are for, and which policies are refused.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use api::strategy::Json;
-use serde_json::{Value, json};
+use std::sync::Arc;
 
+use api::expressions::{self, STEPS_AN_OBJECT};
+use api::strategy::Json;
+use apiserver::auth::{Auth, Issuer, ResourceAttributes, Signer};
+use apiserver::registry::Registry;
+use apiserver::storage::{Limits, Memory};
+use apiserver::{Api, Catalog, Identity, Version, kinds};
+use axum::body::{Body, to_bytes};
+use cel::{Bindings, Budget, Program};
+use http::Request;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+use super::access::Question;
 use super::compiled::Policy;
 use super::matching::Target;
+use super::{Written, environment};
 
 fn object(value: Value) -> Json {
     value.as_object().unwrap().clone()
@@ -71,6 +84,11 @@ fn a_policy_is_for_what_its_rules_say() {
     ] {
         assert_eq!(target(subresource).matches(Some(&matched)), expected, "{matched}");
     }
+    let gone = Target { operation: "DELETE", object: &Json::new(), ..target("") };
+    for (operator, expected) in [("DoesNotExist", false), ("Exists", true)] {
+        let matched = json!({"objectSelector": {"matchExpressions": [{"key": "app", "operator": operator}]}});
+        assert_eq!(gone.matches(Some(&matched)), expected, "{matched}");
+    }
     let mut named = plain.clone();
     for (field, value, expected) in [
         ("resourceNames", json!(["web"]), true),
@@ -80,6 +98,100 @@ fn a_policy_is_for_what_its_rules_say() {
     ] {
         named[field] = value;
         assert_eq!(target("").matches(Some(&json!({"resourceRules": [named]}))), expected, "{named}");
+    }
+}
+
+#[test]
+fn decisions_cost_what_they_take() {
+    let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
+    let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
+    let auth = Auth::new(apiserver::store::Memory::new(1), signer, issuer);
+    let who = Identity::authenticated("jane", ["dev".to_owned()]);
+    let question = Question::new(auth, who, ResourceAttributes::default());
+    let bindings = Bindings::default().with("authorizer", cel::Value::foreign(question));
+    for (times, is_told) in [(10, true), (1000, false)] {
+        let source = format!(
+            "lists.range({times}).all(i, !authorizer.group('').resource('pods').check('get').allowed())"
+        );
+        let environment = environment::with_authorizer(environment::of(false));
+        let program = Program::compile(&source, &environment).unwrap();
+        let told = expressions::run(&program, &bindings, &mut Budget::of(STEPS_AN_OBJECT));
+        assert_eq!(matches!(told, Ok(cel::Value::Bool(true))), is_told, "{times}: {told:?}");
+    }
+}
+
+/// Whoever may write policies does not read by them what roles do not let them read.
+#[tokio::test]
+async fn parameters_are_for_those_who_may_read_them() {
+    const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
+    let catalog = Catalog::new(kinds::all());
+    let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog).await.unwrap();
+    let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
+    let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
+    let auth = Auth::new(registry.cache().clone(), signer, issuer);
+    let version = Version { major: "1", minor: "36", git_version: "test" };
+    let written = Arc::new(Written::new(registry.clone(), auth));
+    let router = Api::writable(registry, vec![written], version).router();
+    let post = async |who: &str, path: &str, body: Value| {
+        let group = if who == "admin" { "system:masters" } else { "dev" };
+        let request = Request::post(path).header("content-type", "application/json");
+        let request = request.extension(Identity::authenticated(who, [group.to_owned()]));
+        let response =
+            router.clone().oneshot(request.body(Body::from(body.to_string())).unwrap()).await.unwrap();
+        let code = response.status().as_u16();
+        let bytes = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (code, serde_json::from_slice::<Value>(&bytes).unwrap()["message"].to_string())
+    };
+    let role = json!({"metadata": {"name": "maps"}, "rules": [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]});
+    let grant = json!({"metadata": {"name": "maps"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "maps"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}]});
+    for (plural, object) in [("clusterroles", role), ("clusterrolebindings", grant)] {
+        assert_eq!(
+            post("admin", &format!("/apis/rbac.authorization.k8s.io/v1/{plural}"), object).await.0,
+            201
+        );
+    }
+    let rule =
+        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    for (who, kind, code) in
+        [("jane", "Secret", 422), ("jane", "ConfigMap", 201), ("admin", "Secret", 201), ("jane", "", 201)]
+    {
+        let name = format!("{who}-{}", kind.to_lowercase());
+        let name = name.trim_end_matches('-');
+        let mut spec =
+            json!({"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]});
+        if !kind.is_empty() {
+            spec["paramKind"] = json!({"apiVersion": "v1", "kind": kind});
+        }
+        let policy = json!({"metadata": {"name": name}, "spec": spec});
+        let (told, message) = post(who, &format!("{PATH}/validatingadmissionpolicies"), policy).await;
+        assert_eq!(told, code, "{name}: {message}");
+        assert!(code < 300 || message.contains("must have \\\"get\\\" permission"), "{message}");
+        let reference = json!({"name": "a", "namespace": "default", "parameterNotFoundAction": "Deny"});
+        let spec = json!({"policyName": name, "paramRef": reference, "validationActions": ["Deny"]});
+        let binding = json!({"metadata": {"name": name}, "spec": spec});
+        // One without a policy, or a policy without parameters, may get one with any.
+        let is_allowed = who == "admin" || kind == "ConfigMap";
+        let (told, message) = post(who, &format!("{PATH}/validatingadmissionpolicybindings"), binding).await;
+        assert_eq!(told, if is_allowed { 201 } else { 422 }, "{name}: {message}");
+    }
+}
+
+#[test]
+fn variables_that_hold_each_other_are_read_as_fast_as_others() {
+    for (first, next) in [
+        ("1", (|at| format!("{}variables.v{at}{}", "[".repeat(20), "]".repeat(20))) as fn(usize) -> String),
+        ("1", |at| format!("[{{'a': variables.v{at}}}, {{'a': variables.v{at}}}]")),
+        ("[1]", |_| "[variables, variables]".to_owned()),
+    ] {
+        let variables = (0..500).map(|at| {
+            let expression = if at == 0 { first.to_owned() } else { next(at - 1) };
+            json!({"name": format!("v{at}"), "expression": expression})
+        });
+        let spec =
+            json!({"variables": variables.collect::<Vec<_>>(), "validations": [{"expression": "true"}]});
+        let causes = Policy::read(&object(json!({"metadata": {"name": "p"}, "spec": spec}))).1;
+        assert!(causes.is_empty(), "{}: {}", next(0), causes[0].message);
     }
 }
 

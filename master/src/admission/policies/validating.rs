@@ -51,11 +51,10 @@ impl Validating {
 #[async_trait]
 impl Admission for Validating {
     async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        let in_force = self.0.in_force(attempt);
+        let (in_force, namespace) = self.0.in_force(attempt);
         if in_force.is_empty() {
             return Ok(());
         }
-        let namespace = self.0.namespace(attempt);
         let input = Input::of(attempt, namespace.as_ref(), &self.0.auth);
         let mut budget = Budget::of(STEPS_AN_OBJECT);
         let mut first = None;
@@ -113,14 +112,7 @@ pub fn judge(policy: &Policy, input: &Input, params: &Value, budget: &mut Budget
 fn message(validation: &Validation, bindings: &Bindings, budget: &mut Budget) -> String {
     let program = validation.message_program.as_ref();
     let made = program.and_then(|program| input::run(program, bindings, budget).ok());
-    let plain = || {
-        if validation.message.is_empty() {
-            format!("failed expression: {}", validation.text)
-        } else {
-            validation.message.clone()
-        }
-    };
-    made.as_ref().and_then(expressions::message).unwrap_or_else(plain)
+    expressions::message(made, &validation.message, || format!("failed expression: {}", validation.text))
 }
 
 fn refusal(attempt: &Attempt<'_>, policy: &str, binding: &str, denial: &Denial) -> Status {

@@ -85,8 +85,7 @@ impl Admission for Addresses {
         let mut service = std::mem::take(&mut attempt.object);
         // What the client is silent about stays as it was; that is the kind's to say.
         api::strategy::of("", "Service").prepare(&mut service, attempt.old, &Part::Main);
-        let owner = (attempt.namespace.unwrap_or_default().to_owned(), attempt.name.to_owned());
-        let completed = self.complete(&mut service, attempt.old, &owner, attempt.dry_run);
+        let completed = self.complete(&mut service, attempt.old, &owner(attempt), attempt.dry_run);
         let refused = completed.map_err(|(field, why)| {
             let pointer = format!("/{}", field.replace(['.', '['], "/").replace(']', ""));
             let service = Value::Object(service.clone());
@@ -96,6 +95,21 @@ impl Admission for Addresses {
         attempt.object = service;
         refused
     }
+
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
+        if is_written && attempt.is_of(SERVICES) && attempt.subresource.is_none() && !attempt.dry_run {
+            // The kind has found it right: from here on it is as good as written, however long that takes.
+            let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+            taken.promise(&owner(attempt), Instant::now());
+        }
+        Ok(())
+    }
+}
+
+/// The service that is written.
+fn owner(attempt: &Attempt<'_>) -> Owner {
+    (attempt.namespace.unwrap_or_default().to_owned(), attempt.name.to_owned())
 }
 
 #[cfg(test)]

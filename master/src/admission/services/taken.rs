@@ -12,8 +12,11 @@ use tokio::time::Instant;
 use super::range;
 use crate::options::ServiceRange;
 
-/// How long what was given is kept for a service that does not appear: no write takes longer.
+/// How long what was given is kept for a service that may be refused yet: longer than that is decided.
 const KEPT: Duration = Duration::from_secs(15);
+/// How long it is kept for a service that is being written and does not appear: no request takes longer, nor a store that
+/// is asked by one and answers after it.
+const PROMISED: Duration = Duration::from_secs(90);
 
 /// What can be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +35,7 @@ pub type Owner = (String, String);
 pub struct Taken {
     /// What each service has, and the revision in which it was seen.
     held: HashMap<Owner, (u64, Vec<Thing>)>,
-    /// What was given, to whom, and when.
+    /// What was given, to whom, and until when it is kept.
     given: HashMap<Thing, (Owner, Instant)>,
 }
 
@@ -54,7 +57,7 @@ impl Taken {
         let held = &self.held;
         let is_there =
             |owner: &Owner, thing: &Thing| held.get(owner).is_some_and(|(_, things)| things.contains(thing));
-        self.given.retain(|thing, (owner, at)| now.duration_since(*at) < KEPT && !is_there(owner, thing));
+        self.given.retain(|thing, (owner, until)| now < *until && !is_there(owner, thing));
     }
 
     /// What nobody else may have than this one.
@@ -66,7 +69,14 @@ impl Taken {
 
     /// Keeps things for a service that is about to be written.
     pub fn keep(&mut self, owner: &Owner, things: Vec<Thing>, now: Instant) {
-        self.given.extend(things.into_iter().map(|thing| (thing, (owner.clone(), now))));
+        self.given.extend(things.into_iter().map(|thing| (thing, (owner.clone(), now + KEPT))));
+    }
+
+    /// Keeps what was given to a service until it is written, for it is not refused any more.
+    pub fn promise(&mut self, owner: &Owner, now: Instant) {
+        for (_, until) in self.given.values_mut().filter(|(given, _)| given == owner) {
+            *until = now + PROMISED;
+        }
     }
 }
 
@@ -204,6 +214,12 @@ mod tests {
         taken.see(std::iter::empty::<(Owner, u64, fn() -> Json)>(), now + KEPT);
         assert_eq!(give(&taken, "other", None, None).2, given);
         assert!(give(&taken, "other", Some("10.96.0.9"), Some(30001)).0.is_empty(), "what is gone is free");
+        taken.keep(&owner("slow"), given.clone(), now);
+        taken.promise(&owner("slow"), now);
+        for (late, is_kept) in [(KEPT, true), (Duration::from_secs(60), true), (PROMISED, false)] {
+            taken.see(std::iter::empty::<(Owner, u64, fn() -> Json)>(), now + late);
+            assert_eq!(give(&taken, "other", None, None).2 != given, is_kept, "{late:?}");
+        }
         taken.keep(&owner("web"), things(&read()), now + KEPT);
         taken.see([(owner("web"), 4, read)].into_iter(), now + KEPT);
         taken.see(std::iter::empty::<(Owner, u64, fn() -> Json)>(), now + KEPT);

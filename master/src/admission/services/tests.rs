@@ -1,6 +1,7 @@
 //! Services as clients of a server meet them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use apiserver::auth::{Auth, Issuer, Signer};
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
 use axum::Router;
@@ -10,6 +11,8 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::admission::{self, Added};
+use crate::options::SERVICES as SERVICES_OF_MASTERS;
 
 const ALL: &str = "/api/v1/namespaces/shop/services";
 
@@ -22,6 +25,18 @@ async fn server(ranges: &[(&str, u8)]) -> Router {
     let addresses = Addresses::new(registry.clone(), ranges.iter().map(range).collect());
     let version = Version { major: "1", minor: "36", git_version: "test" };
     Api::writable(registry, vec![Arc::new(addresses)], version).router()
+}
+
+/// A server with everything that writes pass on a master.
+async fn master() -> Router {
+    let registry =
+        Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
+    let signer = Signer::new(&rcgen::KeyPair::generate().unwrap().serialize_der()).unwrap();
+    let issuer = Issuer { name: "https://issuer".to_owned(), server: "https://server".to_owned() };
+    let auth = Auth::new(registry.cache().clone(), signer, issuer);
+    let added = Added { service_ranges: vec![SERVICES_OF_MASTERS], ..Added::default() };
+    let version = Version { major: "1", minor: "36", git_version: "test" };
+    Api::writable(registry.clone(), admission::all(&registry, &auth, added), version).router()
 }
 
 /// Asks; the code and the body of the answer.
@@ -126,6 +141,23 @@ async fn nothing_is_given_twice_and_what_is_given_back_is_free() {
 }
 
 #[tokio::test]
+async fn what_a_policy_makes_of_a_service_gets_what_it_needs_then() {
+    const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolic";
+    let server = master().await;
+    let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]});
+    let patch = json!({"expression": "Object{spec: Object.spec{type: has(object.spec.clusterIP) ? 'ExternalName' : 'NodePort'}}"});
+    let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": patch});
+    let policy = json!({"metadata": {"name": "ports"}, "spec": {
+        "reinvocationPolicy": "Never", "matchConstraints": {"resourceRules": [rule]}, "mutations": [mutation]}});
+    done(&server, "POST", &format!("{POLICIES}ies"), &policy).await;
+    let binding = json!({"metadata": {"name": "ports"}, "spec": {"policyName": "ports"}});
+    done(&server, "POST", &format!("{POLICIES}ybindings"), &binding).await;
+    let made = create(&server, "web", json!({})).await.unwrap();
+    assert_eq!(made["spec"]["type"], "NodePort");
+    assert!(made["spec"]["ports"][0]["nodePort"].is_u64() && made["spec"]["clusterIP"].is_string(), "{made}");
+}
+
+#[tokio::test]
 async fn two_ranges_are_for_those_who_want_both() {
     let server = server(&[("10.96.0.0", 12), ("fd00::", 112)]).await;
     for (policy, families) in [
@@ -137,4 +169,11 @@ async fn two_ranges_are_for_those_who_want_both() {
         assert_eq!(made["spec"]["ipFamilies"], families);
         assert_eq!(made["spec"]["clusterIPs"].as_array().unwrap().len(), families.as_array().unwrap().len());
     }
+    let path = format!("{ALL}/requiredualstack");
+    let made = done(&server, "PATCH", &path, &json!({"spec": {"ipFamilyPolicy": "SingleStack"}})).await;
+    assert_eq!(made["spec"]["ipFamilies"], json!(["IPv4"]));
+    assert_eq!(made["spec"]["clusterIPs"], json!([made["spec"]["clusterIP"]]));
+    let both = done(&server, "PATCH", &path, &json!({"spec": {"ipFamilyPolicy": "PreferDualStack"}})).await;
+    assert_eq!(both["spec"]["clusterIPs"].as_array().unwrap().len(), 2);
+    assert_eq!(both["spec"]["clusterIP"], made["spec"]["clusterIP"]);
 }

@@ -48,6 +48,16 @@ pub fn findings(read: &Read, leaf: Use, now: Timestamp) -> Vec<Finding> {
     }
 }
 
+/// A root that was made anew, and the one before that is not retired yet; the file begins with the new one.
+pub fn rotation(read: &Read) -> Vec<Finding> {
+    let Ok([new, old, ..]) = read.lives.as_deref() else { return Vec::new() };
+    let what =
+        format!("two roots are believed: {}, which signs, and {}, which is not retired", new.name, old.name);
+    let remedy = "when every node has a certificate of the new root, and everybody a new kubeconfig: `master rotate-ca --retire`";
+    let cause = format!("`master rotate-ca` made a new one around {}", new.from);
+    vec![Finding::warning("certificate authority", what, remedy).because(cause)]
+}
+
 fn judge(subject: &str, life: &Life, of: Use, now: Timestamp) -> Option<Finding> {
     let name = &life.name;
     if now < life.from {
@@ -55,17 +65,20 @@ fn judge(subject: &str, life: &Life, of: Use, now: Timestamp) -> Option<Finding>
         return Some(Finding::problem(subject, what, "set the clock of this machine and of the master's"));
     }
     let left = life.until.duration_since(now);
-    let notice = if of == Use::Authority { AUTHORITY_NOTICE } else { LEAF_NOTICE };
+    // One that lives for days only is renewed when a third of them is left, as all are.
+    let quarter = life.until.duration_since(life.from) / 4;
+    let notice = if of == Use::Authority { AUTHORITY_NOTICE } else { LEAF_NOTICE.min(quarter) };
     if left > notice {
         return None;
     }
     let remedy = match of {
         Use::Authority if name.contains("intermediate") => {
-            "move intermediate.crt and intermediate.key away and restart the master: root.key signs a new one; what the \
-             old one signed ends with it, so make new kubeconfigs until then"
+            "`master rotate-ca --intermediate` on its host, with root.key in place; what the old one signed ends with it, so \
+             make new kubeconfigs until then"
         }
         Use::Authority => {
-            "plan a new root: an empty --data-dir with `master restore`, new kubeconfigs, and nodes that join anew"
+            "`master rotate-ca` on its host makes a new root beside this one, in time for nodes and people to go along: see \
+             docs/operating.md"
         }
         Use::Serving => {
             "the master renews it by itself each hour: its log says why it does not; else restart it"

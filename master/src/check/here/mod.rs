@@ -2,10 +2,12 @@
 
 pub mod certificates;
 pub mod disk;
+pub mod secrets;
 
 use std::fs;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,7 @@ use rustix::fs::statvfs;
 
 use self::certificates::Read;
 use self::disk::Room;
+use self::secrets::Secret;
 use crate::backup::SOCKET;
 use crate::data_dir::DataDir;
 use crate::pki;
@@ -31,6 +34,10 @@ pub struct Here {
     pub advertised: Option<SocketAddr>,
     /// Its certificates, those that are there.
     pub certificates: Vec<Read>,
+    /// The root that is not retired yet, where there is one.
+    pub retiring: Option<Read>,
+    /// Its files that hold keys, those that are there.
+    pub secrets: Vec<Secret>,
     /// The room of its disk.
     pub room: Result<Room, String>,
     /// Bytes of the store in it; `None` when there is none, or nobody may look.
@@ -40,8 +47,9 @@ pub struct Here {
 /// Looks.
 pub fn look(path: &Path) -> Here {
     let directory = DataDir::at(path);
-    let pki = directory.pki();
-    let files = pki::CERTIFICATES.iter().map(|name| pki.join(name));
+    let own = directory.pki();
+    let files = pki::CERTIFICATES.iter().map(|name| own.join(name));
+    let keys = pki::KEYS.iter().map(|name| own.join(name)).chain([directory.admin_kubeconfig()]);
     Here {
         path: path.to_owned(),
         exists: path.is_dir(),
@@ -49,6 +57,8 @@ pub fn look(path: &Path) -> Here {
         runs: UnixStream::connect(path.join(SOCKET)).is_ok(),
         advertised: directory.advertised().ok(),
         certificates: files.filter_map(|path| read(&path)).collect(),
+        retiring: read(&own.join(pki::rotate::RETIRING)),
+        secrets: keys.filter_map(|path| secret(&path)).collect(),
         room: room(path),
         store_bytes: bytes_of(&path.join(DIRECTORY)),
     }
@@ -62,6 +72,12 @@ fn read(path: &Path) -> Option<Read> {
         Err(error) => Err(error.to_string()),
     };
     Some(Read { file: path.display().to_string(), lives })
+}
+
+/// A file with a key; `None` where there is none, or nobody may look.
+fn secret(path: &Path) -> Option<Secret> {
+    let mode = fs::metadata(path).ok()?.permissions().mode();
+    Some(Secret { file: path.display().to_string(), mode })
 }
 
 fn room(path: &Path) -> Result<Room, String> {

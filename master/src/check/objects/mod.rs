@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::finding::{Finding, Report};
+use super::finding::{Finding, Report, Severity};
 use super::server::version::Version;
 use crate::controllers::{Client, Error, Kind, Object};
 
@@ -71,7 +71,10 @@ const ROWS: &[Row] = &[
             "status.initContainerStatuses",
         ],
     ),
-    row(Kind::NAMESPACE, &["metadata.deletionTimestamp", "spec.finalizers", "status.conditions"]),
+    row(
+        Kind::NAMESPACE,
+        &["metadata.labels", "metadata.deletionTimestamp", "spec.finalizers", "status.conditions"],
+    ),
     row(
         Kind::of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false),
         &["metadata.deletionTimestamp", "status.conditions"],
@@ -152,8 +155,17 @@ pub struct World {
     pub version: Version,
     /// Objects by their name in paths; a kind that could not be read is not there.
     lists: BTreeMap<String, Vec<Object>>,
-    /// Why a kind was not read, or not to its end.
-    missing: BTreeMap<String, String>,
+    /// Kinds that were not read, or not to their end.
+    missing: BTreeMap<String, Lack>,
+}
+
+/// Why a kind was not read.
+#[derive(Clone, Debug)]
+struct Lack {
+    severity: Severity,
+    /// What whoever looks needs: `list pods`.
+    right: String,
+    why: String,
 }
 
 impl World {
@@ -173,7 +185,8 @@ impl World {
             match read {
                 Ok(_) => {
                     if count > MOST_OBJECTS {
-                        world.lack(kind, format!("of {count} only {MOST_OBJECTS} were looked at"));
+                        let why = format!("of {count} only {MOST_OBJECTS} were looked at");
+                        world.lack(kind, namespace, Severity::Warning, why);
                     }
                     world.lists.insert(kind.plural.to_string(), objects);
                 }
@@ -182,7 +195,7 @@ impl World {
                     world.lists.insert(kind.plural.to_string(), Vec::new());
                 }
                 Err(error) => {
-                    world.lack(kind, chain(&error));
+                    world.lack(kind, namespace, Severity::Problem, error.whole());
                     if matches!(error, Error::Lost(_)) {
                         break;
                     }
@@ -192,8 +205,10 @@ impl World {
         world
     }
 
-    fn lack(&mut self, kind: &Kind, why: String) {
-        self.missing.insert(kind.plural.to_string(), why);
+    fn lack(&mut self, kind: &Kind, namespace: &str, severity: Severity, why: String) {
+        let within = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
+        let right = format!("list {}{within}", kind.qualified());
+        self.missing.insert(kind.plural.to_string(), Lack { severity, right, why });
     }
 
     /// The objects of a kind, by its name in paths.
@@ -214,26 +229,18 @@ impl World {
                 report.add(name, findings(self));
             }
         }
-        let blind: Vec<Finding> = self.missing.iter().map(|(plural, why)| blind(plural, why)).collect();
+        let blind: Vec<Finding> = self.missing.iter().map(|(plural, lack)| blind(plural, lack)).collect();
         if !blind.is_empty() {
             report.add("reading", blind);
         }
     }
 }
 
-fn blind(plural: &str, why: &str) -> Finding {
-    let remedy = "ask again; use a kubeconfig of somebody who may list it (the role `view` and `list` on what is of the cluster), \
-                  such as admin.kubeconfig";
-    Finding::warning(plural, "nobody could look at all of these", remedy).because(why)
-}
-
-/// An error with what it comes from.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text = format!("{text}: {source}");
-        next = source.source();
-    }
-    text
+/// Nobody knows whether a cluster is healthy of which he may not see all.
+fn blind(plural: &str, Lack { severity, right, why }: &Lack) -> Finding {
+    let remedy = format!(
+        "ask again; where it is forbidden, let the user of the kubeconfig `{right}` (of what lies in namespaces the ClusterRole \
+         `view` lets most), or use admin.kubeconfig"
+    );
+    Finding::problem(plural, "nobody could look at all of these", remedy).because(why).graded(*severity)
 }

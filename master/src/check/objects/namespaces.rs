@@ -1,8 +1,9 @@
-//! Namespaces that should be gone: what remains in them, and who holds it. Pure.
+//! Namespaces that should be gone: what remains in them, and who holds it; and those that ask for what nobody enforces. Pure.
 
 use super::field::{condition, list, text};
 use super::{PATIENCE, World};
-use crate::check::finding::{Finding, Severity, Subject};
+use crate::admission::ENFORCE;
+use crate::check::finding::{Finding, Severity, Subject, counted};
 use crate::controllers::Object;
 
 /// Conditions that say why one stays, the plainest first.
@@ -17,7 +18,24 @@ const WHY: &[&str] = &[
 /// What is wrong with namespaces.
 pub fn findings(world: &World) -> Vec<Finding> {
     let ending = world.of("namespaces").iter().filter(|namespace| namespace.is_ending);
-    ending.filter_map(|namespace| stuck(world, namespace)).collect()
+    ending.filter_map(|namespace| stuck(world, namespace)).chain(unguarded(world)).collect()
+}
+
+/// A master of ours keeps the label and refuses no pod by it.
+fn unguarded(world: &World) -> Option<Finding> {
+    let asks = |namespace: &&Object| !["", "privileged"].contains(&namespace.label(ENFORCE));
+    let asking: Vec<&Object> = world.of("namespaces").iter().filter(asks).collect();
+    let first = asking.first().filter(|_| world.version.is_own())?;
+    let who = match asking.len() {
+        1 => format!("{} asks", first.name),
+        many => format!("{} and {} ask", first.name, counted(many.saturating_sub(1), "other")),
+    };
+    let remedy = "refuse such pods by a ValidatingAdmissionPolicy, and give the right to make pods to few";
+    let what = format!("{who} for pod security, and no pod is refused");
+    Some(
+        Finding::warning("namespaces", what, remedy)
+            .because(format!("this master does not act on {ENFORCE} yet")),
+    )
 }
 
 fn stuck(world: &World, namespace: &Object) -> Option<Finding> {

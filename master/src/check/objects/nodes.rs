@@ -9,6 +9,7 @@ use super::World;
 use super::field::{condition, list, part, text};
 use crate::check::finding::{Finding, Subject};
 use crate::controllers::Object;
+use crate::trust::CONDITION;
 
 /// A node that is silent for longer is taken for dead; the stock `--node-monitor-grace-period`.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
@@ -65,6 +66,13 @@ fn of_node(world: &World, node: &Object, lease: Option<&Object>) -> Vec<Finding>
     if is_cordoned(node) {
         let remedy = format!("when the work on it is done: `kubectl uncordon {}`", node.name);
         found.push(Finding::warning(subject(), "takes no new pods", remedy).because("it is cordoned"));
+    }
+    let trusted = condition(node, CONDITION);
+    if trusted.status == "False" {
+        let remedy = "if it is the machine that it should be: `kubectl annotate node NAME coracle.io/trusted=true`, or have it \
+                      join anew; else `kubectl delete node NAME`";
+        let what = "is not trusted to take work";
+        found.push(Finding::warning(subject(), what, remedy).because(trusted.why()));
     }
     if taints(node).any(|taint| part(taint, "key") == UNINITIALIZED) {
         let remedy =

@@ -394,6 +394,20 @@ fn webhooks_are_told_of_once_and_those_without_a_service_each() {
 }
 
 #[test]
+fn namespaces_that_ask_for_pod_security_are_told_of_where_nobody_enforces_it() {
+    let namespace = |name: &str, level: &str| json!({"metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}});
+    let lists = |namespaces: Value| json!({"namespaces": namespaces});
+    let why = "for pod security, and no pod is refused: this master does not act on pod-security.kubernetes.io/enforce yet";
+    check(lists(json!([namespace("a", "privileged"), {"metadata": cluster("b")}])), &[]);
+    check(lists(json!([namespace("a", "baseline")])), &[format!("namespaces: a asks {why}").as_str()]);
+    let two = lists(json!([namespace("a", "restricted"), namespace("b", "baseline")]));
+    check(two.clone(), &[format!("namespaces: a and 1 other ask {why}").as_str()]);
+    let mut stock = world(&two);
+    stock.version.text = "v1.36.0".to_owned();
+    assert!(namespaces::findings(&stock).is_empty());
+}
+
+#[test]
 fn roles_that_everybody_has() {
     let binding = |role_kind: &str, role: &str, kind: &str, name: &str| json!({"metadata": {"name": "b"}, "roleRef": {"kind": role_kind, "name": role}, "subjects": [{"kind": kind, "name": name, "namespace": "shop"}]});
     for (binding, expected) in [
@@ -454,14 +468,16 @@ fn warnings_are_counted_by_reason() {
 fn what_nobody_could_read_is_said_and_not_guessed() {
     let mut world = world(&json!({}));
     world.lists.remove("pods");
-    world.lack(&Kind::POD, "403 Forbidden: no".to_owned());
+    world.lack(&Kind::POD, "", Severity::Problem, "403 Forbidden: no".to_owned());
     let mut report = Report::default();
     world.judge(&mut report);
     assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));
     let findings = report.findings();
     assert_eq!(findings.len(), 1);
-    assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Warning));
+    assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Problem));
     assert!(findings[0].1.cause.contains("403"), "{findings:?}");
+    assert!(findings[0].1.remedy.contains("`list pods`"), "{findings:?}");
+    assert!(!report.is_healthy(), "nobody knows");
 }
 
 /// Values of any shape, as a server that is not ours may send them.

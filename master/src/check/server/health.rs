@@ -11,6 +11,16 @@ const CURES: &[(&str, &str)] = &[
          the embedded store look at room and health of the disk of --data-dir, and at the master's log",
     ),
     (
+        "store-file",
+        "the file of the store was removed or replaced under the running master, and what is written is lost when it ends: run \
+         `master backup FILE` now, then stop the master, `master restore --replace FILE` and start it",
+    ),
+    (
+        "etcd-quota",
+        "etcd has reached its --quota-backend-bytes and takes no writes: free space with `etcdctl defrag`, then `etcdctl alarm \
+         disarm`, or start it with a larger quota",
+    ),
+    (
         "etcd-readiness",
         "the store does not answer: look whether every member of --etcd-servers runs and has room",
     ),

@@ -4,7 +4,7 @@
 use super::super::args::RunFlags;
 use super::super::values;
 use super::read;
-use crate::options::Storage;
+use crate::options::{Allowed, ApprovalPolicy, Storage};
 
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -40,10 +40,74 @@ fn flags_are_read() {
 }
 
 #[test]
+fn certificates_live_from_a_minute_to_ten_years() {
+    let flags = |issued: &str| RunFlags { cluster_signing_duration: some(issued), ..RunFlags::default() };
+    for (text, seconds) in [("60s", 60), ("1h30m", 5400), ("8760h0m0s", 31_536_000), ("87600h", 315_360_000)]
+    {
+        let lives = read(&flags(text), None, None).unwrap().options.lives;
+        assert_eq!((lives.issued.as_secs(), lives.serving.as_secs()), (seconds, 31_536_000), "{text}");
+    }
+    for text in ["59s", "87601h", "0", "-1h", "1d", "3600", ""] {
+        assert!(read(&flags(text), None, None).is_err(), "{text}");
+    }
+    let file = "kind: MasterConfiguration\nclusterSigningDuration: 24h\nservingCertDuration: 2m\n";
+    let lives = with_file(file, RunFlags::default()).unwrap().options.lives;
+    assert_eq!((lives.issued.as_secs(), lives.serving.as_secs()), (86_400, 120));
+}
+
+#[test]
 fn what_has_no_effect_yet_is_told_once() {
     let flags = RunFlags { scheduler: some("false"), ..RunFlags::default() };
     let warnings = read(&flags, None, None).unwrap().warnings;
     assert_eq!(warnings, ["not in this version and without effect: --scheduler"]);
+}
+
+#[test]
+fn a_mode_of_registering_and_what_it_needs_go_together() {
+    use crate::options::NodeMode;
+    let flags = |mode: &str, networks: &[&str], policy: &str| RunFlags {
+        node_admission: some(mode),
+        node_allowlist: networks.iter().map(|text| (*text).to_owned()).collect(),
+        csr_approval_policy: some(policy),
+        ..RunFlags::default()
+    };
+    for (mode, networks, expected) in [
+        ("open", &[][..], NodeMode::Open),
+        ("allowlist", &["10.0.0.0/8,fd00::/8"], NodeMode::Allowlist),
+        ("certificate", &[], NodeMode::Certificate),
+    ] {
+        let found = read(&flags(mode, networks, "queue"), None, None).unwrap();
+        assert_eq!((found.options.nodes.mode, found.warnings.len()), (expected, 0), "{mode}");
+    }
+    for (flags, expected) in [
+        (flags("allowlist", &[], "queue"), "--node-allowlist go together"),
+        (flags("open", &["10.0.0.0/8"], "queue"), "--node-allowlist go together"),
+        (flags("certificate", &[], "insecure-always-approve"), "approves everybody's"),
+        (flags("shut", &[], "queue"), "is none of open, allowlist, certificate"),
+    ] {
+        let mistakes = read(&flags, None, None).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
+    }
+    let file =
+        "kind: MasterConfiguration\nnodeAdmission: allowlist\nnodeAllowlist: [10.0.0.0/8, 192.0.2.0/24]\n";
+    assert_eq!(with_file(file, RunFlags::default()).unwrap().options.nodes.allowlist.len(), 2);
+}
+
+/// The example that people copy.
+#[test]
+fn the_file_in_the_docs_is_one() {
+    let page = include_str!("../../../../docs/configuration.md");
+    let example = page.split("```").find_map(|part| part.strip_prefix("yaml\n")).unwrap();
+    let found = with_file(example, RunFlags::default()).unwrap();
+    assert_eq!((found.options.address.to_string().as_str(), found.warnings.len()), ("127.0.0.1:6443", 0));
+}
+
+#[test]
+fn a_domain_is_one_that_services_can_have() {
+    assert_eq!(values::domain("Corp.Example.").unwrap(), "corp.example");
+    for text in ["upper_", "a..b", "*.a", "", ".", "-a"] {
+        assert!(values::domain(text).is_err(), "{text}");
+    }
 }
 
 #[test]
@@ -177,5 +241,40 @@ fn mistakes_of_a_file_name_it_and_the_field() {
     );
     for file in ["", "[]", "a: [", "{", "\0", "kind: MasterConfiguration\n---\nkind: x"] {
         assert_eq!(with_file(file, RunFlags::default()).unwrap_err().len(), 1, "{file:?}");
+    }
+}
+
+#[test]
+fn a_policy_and_what_it_needs_go_together() {
+    let flags = |policy: &str, allowed: &[&str], webhook: Option<&str>| RunFlags {
+        csr_approval_policy: some(policy),
+        csr_approval_allowlist: allowed.iter().map(|text| (*text).to_owned()).collect(),
+        csr_approval_webhook: webhook.map(str::to_owned),
+        ..RunFlags::default()
+    };
+    let found = read(&flags("allowlist", &["10.0.0.0/8,worker-*", "n1"], None), None, None).unwrap();
+    let names = ["worker-*", "n1"].map(|name| Allowed::Name(name.to_owned()));
+    let network = Allowed::Network([10, 0, 0, 0].into(), 8);
+    assert_eq!(found.options.approval.allowlist, [vec![network], names.to_vec()].concat());
+    assert!(found.warnings.is_empty());
+    assert_eq!(
+        read(&RunFlags::default(), None, None).unwrap().options.approval.policy,
+        ApprovalPolicy::Queue
+    );
+    for policy in ["always-reject", "queue", "insecure-always-approve", "token"] {
+        assert!(read(&flags(policy, &[], None), None, None).is_ok(), "{policy}");
+    }
+    assert!(read(&flags("webhook", &[], Some("file")), None, None).is_ok());
+    for (flags, expected) in [
+        (flags("maybe", &[], None), "is none of always-reject, queue"),
+        (flags("allowlist", &[], None), "--csr-approval-allowlist go together"),
+        (flags("queue", &["n1"], None), "--csr-approval-allowlist go together"),
+        (flags("webhook", &[], None), "--csr-approval-webhook go together"),
+        (flags("token", &[], Some("file")), "--csr-approval-webhook go together"),
+        (flags("allowlist", &["10.0.0.0/99"], None), "is no network"),
+        (flags("allowlist", &["A b"], None), "is neither a network"),
+    ] {
+        let mistakes = read(&flags, None, None).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
     }
 }

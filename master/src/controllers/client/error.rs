@@ -64,6 +64,17 @@ impl Error {
         self.is_reason("Forbidden")
     }
 
+    /// What it says, and what it comes from.
+    pub fn whole(&self) -> String {
+        let mut text = self.to_string();
+        let mut next = std::error::Error::source(self);
+        while let Some(source) = next {
+            text = format!("{text}: {source}");
+            next = source.source();
+        }
+        text
+    }
+
     fn is_reason(&self, wanted: &str) -> bool {
         matches!(self, Self::Refused { reason, .. } if reason == wanted)
     }

@@ -22,6 +22,8 @@ impl Kind {
     pub const NAMESPACE: Self = Self::core("Namespace", "namespaces", false);
     /// Service accounts.
     pub const SERVICE_ACCOUNT: Self = Self::core("ServiceAccount", "serviceaccounts", true);
+    /// Secrets.
+    pub const SECRET: Self = Self::core("Secret", "secrets", true);
     /// Configuration.
     pub const CONFIG_MAP: Self = Self::core("ConfigMap", "configmaps", true);
     /// Events.

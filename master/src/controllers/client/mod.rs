@@ -6,6 +6,7 @@
 mod error;
 mod kind;
 mod remote;
+mod sieve;
 mod watch;
 
 use std::convert::Infallible;
@@ -24,6 +25,7 @@ use tower::{BoxError, ServiceExt as _};
 pub use self::error::Error;
 pub use self::kind::Kind;
 pub use self::remote::{Address, Remote};
+pub use self::sieve::Sieve;
 pub use self::watch::{Event, Watch};
 
 /// An object as it is sent.
@@ -137,6 +139,18 @@ impl Client {
         self.ask(Method::GET, &kind.path(namespace, name), None).await
     }
 
+    /// The same for an object that may not be there.
+    ///
+    /// # Errors
+    /// When it cannot be told: try again.
+    pub async fn find(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
+        match self.get(kind, namespace, name).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// A document of the server, such as discovery.
     ///
     /// # Errors
@@ -203,16 +217,16 @@ impl Client {
         }
     }
 
-    /// What changes after that revision.
+    /// What changes after that revision; of each object what is asked for.
     ///
     /// # Errors
     /// [`Error::is_expired`] when the revision is too old: list again.
-    pub async fn watch(&self, kind: &Kind, revision: &str) -> Result<Watch, Error> {
+    pub async fn watch(&self, kind: &Kind, revision: &str, sieve: Sieve) -> Result<Watch, Error> {
         let path = kind.path("", "");
         let path = format!("{path}?watch=true&allowWatchBookmarks=true&resourceVersion={revision}");
         let response = self.send(self.request(Method::GET, &path).body(Body::empty())).await?;
         if response.status().is_success() {
-            return Ok(Watch::of(response.into_body()));
+            return Ok(Watch::of(response.into_body(), sieve));
         }
         Err(refused(response).await)
     }
@@ -223,6 +237,22 @@ impl Client {
     /// [`Error::exists`] when there is one of its name.
     pub async fn create(&self, kind: &Kind, namespace: &str, object: Value) -> Result<Json, Error> {
         self.ask(Method::POST, &kind.path(namespace, ""), Some(("application/json", object))).await
+    }
+
+    /// Asks something of an object by a part of it, such as a token of a service account.
+    ///
+    /// # Errors
+    /// [`Error::is_not_found`] when the object is not there.
+    pub async fn ask_of(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: &str,
+        question: Value,
+    ) -> Result<Json, Error> {
+        let path = format!("{}/{part}", kind.path(namespace, name));
+        self.ask(Method::POST, &path, Some(("application/json", question))).await
     }
 
     /// Writes an object, or a part of it, in the version that it names.
@@ -250,10 +280,10 @@ impl Client {
         self.ask(Method::PATCH, &kind.path(namespace, name), body).await
     }
 
-    /// Deletes an object.
+    /// Deletes an object; one that is gone already is as well.
     ///
     /// # Errors
-    /// [`Error::is_not_found`] when it is not there, [`Error::is_conflict`] when it is another one.
+    /// [`Error::is_conflict`] when it is another one.
     pub async fn delete(
         &self,
         kind: &Kind,
@@ -274,7 +304,10 @@ impl Client {
             }
         }
         let body = Some(("application/json", options));
-        self.ask(Method::DELETE, &kind.path(namespace, name), body).await.map(drop)
+        match self.ask(Method::DELETE, &kind.path(namespace, name), body).await {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     async fn ask(

@@ -4,7 +4,7 @@ use axum::body::Body;
 use http_body_util::BodyExt as _;
 use serde_json::Value;
 
-use super::{Error, Json};
+use super::{Error, Json, Sieve};
 
 /// The longest line that is read; the largest object that a server takes is a third of it.
 const MOST_LINE_BYTES: usize = 10 * 1024 * 1024;
@@ -27,11 +27,16 @@ pub struct Watch {
     read: Vec<u8>,
     /// How much of `read` has been handed out.
     at: usize,
+    /// What is read of an event.
+    sieve: Sieve,
 }
 
 impl Watch {
-    pub(super) fn of(body: Body) -> Self {
-        Self { body, read: Vec::new(), at: 0 }
+    pub(super) fn of(body: Body, object: Sieve) -> Self {
+        // In place of an object there may be a status.
+        let object = ["code", "reason", "message"].into_iter().fold(object, Sieve::with);
+        let sieve = Sieve::nothing().with("type").with_part("object", object);
+        Self { body, read: Vec::new(), at: 0, sieve }
     }
 
     /// The next event; `None` when the server has ended the watch, after which another goes on from the last revision.
@@ -40,10 +45,10 @@ impl Watch {
     /// [`Error::is_expired`] when changes were missed: list again.
     pub async fn next(&mut self) -> Option<Result<Event, Error>> {
         loop {
-            if let Some(length) = self.read[self.at..].iter().position(|byte| *byte == b'\n') {
+            if let Some(length) = memchr::memchr(b'\n', &self.read[self.at..]) {
                 let line = &self.read[self.at..self.at + length];
                 self.at += length + 1;
-                return Some(event(line));
+                return Some(event(&self.sieve, line));
             }
             self.read.drain(..self.at);
             self.at = 0;
@@ -62,9 +67,9 @@ impl Watch {
     }
 }
 
-fn event(line: &[u8]) -> Result<Event, Error> {
-    let mut event: Json = serde_json::from_slice(line).map_err(Error::Unreadable)?;
-    let object = match event.remove("object") {
+fn event(sieve: &Sieve, line: &[u8]) -> Result<Event, Error> {
+    let mut event = sieve.read(line).map_err(Error::Unreadable)?;
+    let object = match event.get_mut("object").map(Value::take) {
         Some(Value::Object(object)) => object,
         _ => Json::new(),
     };

@@ -55,14 +55,6 @@ impl Addresses {
                 (None, None) => false,
             }
     }
-
-    /// Takes the Endpoints of a service along that is gone.
-    async fn delete(&self, namespace: &str, name: &str) -> Result<(), Error> {
-        match self.client.delete(&Kind::ENDPOINTS, namespace, name, &Delete::default()).await {
-            Err(error) if !error.is_not_found() => Err(error),
-            _ => Ok(()),
-        }
-    }
 }
 
 fn plan(found: Option<Json>, service: &Service, object: &Json, pods: &[Json]) -> Plan {
@@ -126,19 +118,19 @@ impl Controller for Addresses {
         if change.kind.is(&Kind::POD) {
             super::hear_pod(&self.world, change, queue);
         } else if change.kind.is(&Kind::SERVICE) || self.is_ours(change) {
-            queue.add_in(&super::key(&object.namespace, &object.name), GATHER);
+            queue.add_in(&object.key(), GATHER);
         }
     }
 
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(object) = super::find(&self.client, &Kind::SERVICE, namespace, name).await? else {
-            self.delete(namespace, name).await?;
+        let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
+            self.client.delete(&Kind::ENDPOINTS, namespace, name, &Delete::default()).await?;
             return Ok(Next::Change);
         };
         let Some(service) = Service::of(&object) else { return Ok(Next::Change) };
         let pods = self.client.labelled(&Kind::POD, namespace, &service.wanted_labels()).await?;
-        let found = super::find(&self.client, &Kind::ENDPOINTS, namespace, name).await?;
+        let found = self.client.find(&Kind::ENDPOINTS, namespace, name).await?;
         match plan(found, &service, &object, &pods) {
             Plan::Nothing => Ok(Next::Change),
             Plan::Create(endpoints) => made(self.client.create(&Kind::ENDPOINTS, namespace, endpoints).await),

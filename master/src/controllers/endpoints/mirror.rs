@@ -110,14 +110,14 @@ impl Controller for Mirror {
         if change.kind.is(&Kind::ENDPOINT_SLICE) {
             super::hear_slice(change, MANAGER, queue);
         } else if change.kind.is(&Kind::ENDPOINTS) || change.kind.is(&Kind::SERVICE) {
-            queue.add_in(&super::key(&object.namespace, &object.name), GATHER);
+            queue.add_in(&object.key(), GATHER);
         }
     }
 
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let endpoints = super::find(&self.client, &Kind::ENDPOINTS, namespace, name).await?;
-        let service = super::find(&self.client, &Kind::SERVICE, namespace, name).await?;
+        let endpoints = self.client.find(&Kind::ENDPOINTS, namespace, name).await?;
+        let service = self.client.find(&Kind::SERVICE, namespace, name).await?;
         let found = super::slices_of(&self.client, namespace, name, MANAGER).await?;
         super::write(&self.client, namespace, plan(endpoints.as_ref(), service.as_ref(), found)).await?;
         Ok(Next::Change)

@@ -44,7 +44,7 @@ fn hear_pod(world: &World, change: &Change, queue: &Queue) {
     for service in world.list(&Kind::SERVICE, &pod.namespace) {
         let selector = service.kept("/spec/selector").and_then(Value::as_object).unwrap_or(&none);
         if labels.iter().any(|labels| selects(selector, labels)) {
-            queue.add_in(&key(&service.namespace, &service.name), GATHER);
+            queue.add_in(&service.key(), GATHER);
         }
     }
 }
@@ -53,21 +53,8 @@ fn hear_pod(world: &World, change: &Change, queue: &Queue) {
 fn hear_slice(change: &Change, manager: &str, queue: &Queue) {
     for slice in [&change.before, &change.now].into_iter().flatten() {
         if slice.label(MANAGED_BY) == manager && !slice.label(SERVICE_NAME).is_empty() {
-            queue.add_in(&key(&slice.namespace, slice.label(SERVICE_NAME)), GATHER);
+            queue.add_in(&format!("{}/{}", slice.namespace, slice.label(SERVICE_NAME)), GATHER);
         }
-    }
-}
-
-fn key(namespace: &str, name: &str) -> String {
-    format!("{namespace}/{name}")
-}
-
-/// An object that may not be there.
-async fn find(client: &Client, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
-    match client.get(kind, namespace, name).await {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.is_not_found() => Ok(None),
-        Err(error) => Err(error),
     }
 }
 
@@ -93,10 +80,7 @@ async fn write(client: &Client, namespace: &str, changes: Changes) -> Result<(),
     for slice in changes.delete {
         let [uid, name] = ["/metadata/uid", "/metadata/name"].map(|path| text(at(&slice, path)));
         let how = Delete { uid: Some(&uid), ..Delete::default() };
-        match client.delete(&Kind::ENDPOINT_SLICE, namespace, &name, &how).await {
-            Err(error) if !error.is_not_found() => return Err(error),
-            _ => {}
-        }
+        client.delete(&Kind::ENDPOINT_SLICE, namespace, &name, &how).await?;
     }
     Ok(())
 }

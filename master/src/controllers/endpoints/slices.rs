@@ -112,13 +112,13 @@ impl Controller for Slices {
             && let Some(service) = &change.now
         {
             // One that is gone takes its slices along: it owns them.
-            queue.add_in(&super::key(&service.namespace, &service.name), GATHER);
+            queue.add_in(&service.key(), GATHER);
         }
     }
 
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         let (namespace, name) = key.split_once('/').unwrap_or_default();
-        let Some(object) = super::find(&self.client, &Kind::SERVICE, namespace, name).await? else {
+        let Some(object) = self.client.find(&Kind::SERVICE, namespace, name).await? else {
             return Ok(Next::Change);
         };
         let Some(service) = Service::of(&object) else { return Ok(Next::Change) };

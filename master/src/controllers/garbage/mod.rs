@@ -81,13 +81,9 @@ impl Collector {
     /// The object as the server has it; `None` when it is gone, or another one has its name.
     async fn live(&self, node: &Node) -> Result<Option<Object>, Error> {
         let object = &node.object;
-        match self.client.get(&node.kind, &object.namespace, &object.name).await {
-            Ok(found) => {
-                Ok(Some(Object::of(&node.kind.qualified(), &found)).filter(|found| found.uid == object.uid))
-            }
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        let found = self.client.find(&node.kind, &object.namespace, &object.name).await?;
+        let found = found.map(|found| Object::of(&node.kind.qualified(), &found));
+        Ok(found.filter(|found| found.uid == object.uid))
     }
 
     /// What became of an owner: what the graph has seen, else what the server says.
@@ -105,18 +101,13 @@ impl Collector {
             // Nothing that lies in no namespace can be owned by what lies in one: it says nothing, so it takes nothing.
             return Ok(State::Solid);
         }
-        match self.client.get(&kind, &node.object.namespace, &owner.name).await {
-            Ok(found) => {
-                let found = Object::of(&kind.qualified(), &found);
-                Ok(match found.uid == owner.uid {
-                    false => State::Absent,
-                    true if is_waiting(&found) => State::Waiting,
-                    true => State::Solid,
-                })
-            }
-            Err(error) if error.is_not_found() => Ok(State::Absent),
-            Err(error) => Err(error),
-        }
+        let found = self.client.find(&kind, &node.object.namespace, &owner.name).await?;
+        let found = found.map(|found| Object::of(&kind.qualified(), &found));
+        Ok(match found.filter(|found| found.uid == owner.uid) {
+            None => State::Absent,
+            Some(found) if is_waiting(&found) => State::Waiting,
+            Some(_) => State::Solid,
+        })
     }
 
     /// Tells people of an owner that cannot be one. That nobody can be told keeps nobody from going on.
@@ -172,10 +163,8 @@ impl Collector {
                     propagation: Some(propagation),
                     grace_seconds: None,
                 };
-                match self.client.delete(&node.kind, &object.namespace, &object.name, &how).await {
-                    Err(error) if !error.is_not_found() => Err(error),
-                    _ => Ok(Next::Change),
-                }
+                self.client.delete(&node.kind, &object.namespace, &object.name, &how).await?;
+                Ok(Next::Change)
             }
         }
     }
@@ -196,10 +185,8 @@ impl Collector {
         decide: impl Fn(&Json) -> Option<Value> + Send + Sync,
     ) -> Result<Next, Error> {
         let object = &node.object;
-        let found = match self.client.get(&node.kind, &object.namespace, &object.name).await {
-            Ok(found) => found,
-            Err(error) if error.is_not_found() => return Ok(Next::Change),
-            Err(error) => return Err(error),
+        let Some(found) = self.client.find(&node.kind, &object.namespace, &object.name).await? else {
+            return Ok(Next::Change);
         };
         let Some(mut metadata) = decide(&found).filter(|_| text(at(&found, "/metadata/uid")) == object.uid)
         else {

@@ -91,10 +91,8 @@ impl Namespaces {
             });
         }
         while let Some(deleted) = tasks.join_next().await {
-            match deleted {
-                Ok(Err(error)) if !error.is_not_found() => return Err(error),
-                _ => {}
-            }
+            // One that was stopped is looked for again.
+            deleted.unwrap_or(Ok(()))?;
         }
         self.list(namespace, kind).await
     }
@@ -148,10 +146,8 @@ impl Controller for Namespaces {
     }
 
     async fn look(&self, name: &str, _: &Queue) -> Result<Next, Error> {
-        let namespace = match self.client.get(&Kind::NAMESPACE, "", name).await {
-            Ok(namespace) => namespace,
-            Err(error) if error.is_not_found() => return Ok(Next::Change),
-            Err(error) => return Err(error),
+        let Some(namespace) = self.client.find(&Kind::NAMESPACE, "", name).await? else {
+            return Ok(Next::Change);
         };
         let is_ours = |namespace: &Json| {
             let finalizers = at(namespace, "/spec/finalizers").and_then(Value::as_array);

@@ -58,6 +58,16 @@ fn addresses(service: &mut Json, before: &Json) {
             set(service, field, at(before, field).cloned());
         }
     }
+    // Whoever wants one family from now on gives the second back by saying no more than that.
+    let is_single = |service: &Json| text(service, "spec.ipFamilyPolicy") == "SingleStack";
+    if is_single(service) && !is_single(before) {
+        for field in ["spec.clusterIPs", "spec.ipFamilies"] {
+            let same = at(service, field).filter(|list| Some(*list) == at(before, field));
+            if let Some(first) = same.and_then(|list| list.get(0)).cloned() {
+                set(service, field, Some(Value::Array(vec![first])));
+            }
+        }
+    }
 }
 
 fn ports(service: &mut Json, before: &Json) {

@@ -190,6 +190,7 @@ fn asked() -> impl Strategy<Value = Attributes> {
             subresource: subresource.to_owned(),
             name: name.to_owned(),
             namespace: namespace.to_owned(),
+            ..ResourceAttributes::default()
         })
     });
     let path = select(vec!["/x", "/x/y", "/y"]).prop_map(|path| On::Path(path.to_owned()));

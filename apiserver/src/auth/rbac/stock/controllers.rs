@@ -15,7 +15,13 @@ pub(super) const ROLES: &[Role] = &[
                 "certificates.k8s.io",
                 "certificatesigningrequests/approval certificatesigningrequests/status",
             ),
-            named("approve", "certificates.k8s.io", "signers", "kubernetes.io/kube-apiserver-client-kubelet"),
+            // The second not as in the stock server: one approval covers both certificates of a node.
+            named(
+                "approve",
+                "certificates.k8s.io",
+                "signers",
+                "kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving",
+            ),
             named(
                 "sign",
                 "certificates.k8s.io",

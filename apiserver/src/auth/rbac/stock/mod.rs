@@ -81,6 +81,11 @@ const fn to_accounts(role: &'static str, accounts: &'static str) -> Binding {
     Binding { role, users: "", groups: "", accounts }
 }
 
+/// What every node may, whatever pods it has: its role, before what hangs on single objects is taken out of it.
+pub fn node_rules() -> Vec<Rule> {
+    system::node_rules()
+}
+
 /// Every role and binding, roles first.
 pub fn objects() -> Vec<(Kind, Map<String, Value>)> {
     let cluster = people::ROLES.iter().chain(system::ROLES).chain(controllers::ROLES);

@@ -1,11 +1,19 @@
 //! Roles for what a cluster is made of: everybody's, nodes', the scheduler's, those who watch over it.
 
-use super::{Binding, EVENTS, READ, Role, named, on, paths, role, to_groups, to_users};
+use super::{Binding, EVENTS, READ, Role, Rule, named, on, paths, role, rule, to_groups, to_users};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const CERTIFICATES: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
+
+const NODE: &str = "system:node";
+
+/// What every node may, whatever pods it has.
+pub(super) fn node_rules() -> Vec<Rule> {
+    let of_node = ROLES.iter().filter(|role| role.name == NODE);
+    of_node.flat_map(|role| role.rules.iter().map(rule)).collect()
+}
 
 pub(super) const ROLES: &[Role] = &[
     role(
@@ -46,7 +54,7 @@ pub(super) const ROLES: &[Role] = &[
         ],
     ),
     role(
-        "system:node",
+        NODE,
         &[
             on("create", AUTHENTICATION, "tokenreviews"),
             on("create", AUTHORIZATION, "localsubjectaccessreviews subjectaccessreviews"),
@@ -70,9 +78,14 @@ pub(super) const ROLES: &[Role] = &[
             on(READ, "storage.k8s.io", "csidrivers"),
             on("create delete get patch update", "storage.k8s.io", "csinodes"),
             on(READ, "node.k8s.io", "runtimeclasses"),
+            on("get", "resource.k8s.io", "resourceclaims"),
+            on("deletecollection", "resource.k8s.io", "resourceslices"),
+            on("get", "core", "serviceaccounts"),
         ],
     ),
     role("system:node-bootstrapper", &[on("create get list watch", CERTIFICATES, REQUESTS)]),
+    // Not one of the stock server's: a machine that knows the join string asks to be a node, and looks what came of it.
+    role("system:node-requester", &[on("create get", CERTIFICATES, REQUESTS)]),
     role(
         "system:node-proxier",
         &[
@@ -186,10 +199,13 @@ pub(super) const BINDINGS: &[Binding] = &[
     to_groups("system:discovery", "system:authenticated"),
     to_groups("system:public-info-viewer", "system:authenticated system:unauthenticated"),
     to_groups("system:bootstrap-info-viewer", "system:authenticated system:unauthenticated"),
+    to_groups("system:node-requester", "system:unauthenticated"),
+    // In a stock cluster kubeadm does that.
+    to_groups("system:node-bootstrapper", "system:bootstrappers"),
     to_groups("system:monitoring", "system:monitoring"),
     to_groups("system:service-account-issuer-discovery", "system:serviceaccounts"),
-    // To nobody, as in the stock server: a role cannot say that a node may see its own pods' secrets alone.
-    to_groups("system:node", ""),
+    // To nobody, as in the stock server: a role cannot say that a node may see its own pods' secrets alone, `nodes` does.
+    to_groups(NODE, ""),
     to_users("system:node-proxier", "system:kube-proxy"),
     to_users("system:kube-controller-manager", "system:kube-controller-manager"),
     Binding { accounts: "kube-dns", ..to_users("system:kube-dns", "") },

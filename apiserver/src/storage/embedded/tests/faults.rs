@@ -20,6 +20,7 @@ async fn a_full_disk_is_an_error_of_that_commit() {
     for _ in 0..3 {
         let error = store.commit(Transaction::create("/b", Bytes::new())).await.unwrap_err();
         assert!(matches!(error, Error::Full { .. }), "{error}");
+        assert!(error.to_string().contains("deleting objects needs room as well"), "{error}");
         assert_eq!(error.advice(), Advice::MakeRoom);
         assert!(error.to_string().contains("/a/disk/in/memory: no room"), "{error}");
     }

@@ -68,6 +68,49 @@ async fn one_process_has_it_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_file_of_two_names_is_open_once() {
+    let home = tempfile::tempdir().unwrap();
+    let (one, two) = (home.path().join("one"), home.path().join("two"));
+    let store = open(&one).await;
+    put(&store, "/a", "x").await;
+    fs::create_dir(&two).unwrap();
+    fs::hard_link(one.join("store.redb"), two.join("store.redb")).unwrap();
+    let error = Embedded::open(&two, Limits::default()).await.unwrap_err();
+    assert!(matches!(&error, Error::Locked { directory } if *directory == two), "{error}");
+    assert!(error.to_string().contains("is in use by another process"), "{error}");
+    drop(store);
+    let store = open(&two).await;
+    assert_eq!(values(&store, "/").await, ["/a=x"]);
+    assert!(Embedded::open(&one, Limits::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_file_that_is_taken_away_or_replaced_is_noticed() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("store.redb");
+    let store = open(home.path()).await;
+    put(&store, "/a", "x").await;
+    store.look().await.unwrap();
+    let aside = home.path().join("aside");
+    fs::rename(&file, &aside).unwrap();
+    let error = store.look().await.unwrap_err();
+    assert!(
+        matches!(error, Error::Displaced { .. }) && error.to_string().contains("`master backup`"),
+        "{error}"
+    );
+    fs::copy(&aside, &file).unwrap();
+    assert!(matches!(store.look().await, Err(Error::Displaced { .. })), "another file of that name");
+    fs::rename(&aside, &file).unwrap();
+    store.look().await.unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(store.look().await.is_err());
+    // The way out.
+    let saved = home.path().join("saved");
+    store.backup(&saved).await.unwrap();
+    assert!(saved.exists());
+}
+
+#[tokio::test]
 async fn what_a_killed_process_had_begun_is_cleared_away() {
     let home = tempfile::tempdir().unwrap();
     let partial = home.path().join("store.redb.partial");

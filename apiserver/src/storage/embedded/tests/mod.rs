@@ -48,7 +48,8 @@ proptest! {
 async fn a_commit_that_nobody_waits_for_happens_in_its_order() {
     let store = Disk::with_store().open().unwrap();
     let impatient = store.commit(Transaction::create("/a", Bytes::new()));
-    assert!(impatient.now_or_never().is_none());
+    // Given up at once, whether or not the writer was quicker.
+    drop(impatient.now_or_never());
     assert_eq!(contract::put(&store, "/b", "x").await, 3);
     assert_eq!(contract::values(&store, "/").await, ["/a=", "/b=x"]);
 }

@@ -159,8 +159,13 @@ async fn a_full_etcd_says_so_and_goes_on_reading() {
         }
         Ok::<_, Error>(())
     };
+    store.look().await.unwrap();
     let error = fill().await.unwrap_err();
-    assert!(matches!(error, Error::Full { .. }), "{error}");
+    assert!(matches!(error, Error::Quota { .. }), "{error}");
+    for words in ["--quota-backend-bytes", "etcdctl defrag", "etcdctl alarm disarm"] {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert!(matches!(store.look().await, Err(Error::Quota { .. })), "whoever asks is told without a write");
     assert!(store.get("/0").await.unwrap().entry.is_some());
 }
 

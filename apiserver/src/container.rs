@@ -1,0 +1,85 @@
+//! Which container of a pod a request means, when it names one and when it does not; in the stock server's words.
+
+use serde_json::{Map, Value};
+
+use crate::status::Status;
+
+/// The annotation that names a pod's first among equals.
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+/// The container that is meant: the one asked for, the one the pod's annotation names, or the only one.
+///
+/// # Errors
+/// 400 when none of that name is in the pod, or none is asked for and there are several.
+pub fn choose(pod_name: &str, pod: &Map<String, Value>, asked: Option<&str>) -> Result<String, Status> {
+    let containers = names(pod, "containers");
+    let init = names(pod, "initContainers");
+    let ephemeral = names(pod, "ephemeralContainers");
+    if let Some(asked) = asked.filter(|asked| !asked.is_empty()) {
+        let known = containers.iter().chain(&init).chain(&ephemeral).any(|name| *name == asked);
+        let unknown = || Status::bad_request(format!("container {asked} is not valid for pod {pod_name}"));
+        return if known { Ok(asked.to_owned()) } else { Err(unknown()) };
+    }
+    let annotations = pod.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let annotated = annotations.and_then(|annotations| annotations.get(DEFAULT_CONTAINER));
+    if let Some(annotated) = annotated.and_then(Value::as_str).filter(|name| containers.contains(name)) {
+        return Ok(annotated.to_owned());
+    }
+    if let [only] = containers[..] {
+        return Ok(only.to_owned());
+    }
+    let mut message = format!(
+        "a container name must be specified for pod {pod_name}, choose one of: [{}]",
+        containers.join(" ")
+    );
+    for (what, names) in [("init", init), ("ephemeral", ephemeral)] {
+        if !names.is_empty() {
+            message.push_str(&format!(" or one of the {what} containers: [{}]", names.join(" ")));
+        }
+    }
+    Err(Status::bad_request(message))
+}
+
+fn names<'a>(pod: &'a Map<String, Value>, list: &str) -> Vec<&'a str> {
+    let containers = pod.get("spec").and_then(|spec| spec.get(list)).and_then(Value::as_array);
+    let name = |container: &'a Value| container.get("name").and_then(Value::as_str);
+    containers.into_iter().flatten().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Containers that are meant.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use serde_json::json;
+
+    use super::choose;
+
+    #[test]
+    fn the_container_that_is_meant() {
+        let one = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}});
+        let mut two = one.clone();
+        two["spec"]["containers"] = json!([{"name": "a"}, {"name": "b"}]);
+        let mut annotated = two.clone();
+        annotated["metadata"] = json!({"annotations": {"kubectl.kubernetes.io/default-container": "b"}});
+        for (pod, asked, expected) in [
+            (&one, None, Ok("a")),
+            (&one, Some(""), Ok("a")),
+            (&two, Some("b"), Ok("b")),
+            (&two, Some("i"), Ok("i")),
+            (&annotated, None, Ok("b")),
+            (&two, Some("x"), Err("container x is not valid for pod web")),
+            (
+                &two,
+                None,
+                Err(
+                    "a container name must be specified for pod web, choose one of: [a b] or one of the init containers: [i]",
+                ),
+            ),
+            (&json!({}), None, Err("a container name must be specified for pod web, choose one of: []")),
+        ] {
+            let chosen = choose("web", pod.as_object().unwrap(), asked).map_err(|error| error.message);
+            assert_eq!(chosen.as_deref().map_err(String::as_str), expected);
+        }
+    }
+}

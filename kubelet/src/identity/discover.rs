@@ -1,0 +1,76 @@
+//! From a join string to a cluster: the document of whoever answers, its hash, and the document again from who is of that cluster.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::access::{Known, Shows};
+use super::api::Api;
+use super::cluster_info::{ClusterInfo, PATH};
+use super::tls::Trust;
+use super::trouble::Trouble;
+
+/// How far clocks may be apart without a word.
+const WORTH_SAYING: SignedDuration = SignedDuration::from_mins(1);
+
+/// A cluster that is believed.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The way there, for a stranger.
+    pub known: Known,
+    /// What comes before the node's name in its user.
+    pub prefix: String,
+    /// What the clock of its server said.
+    pub server_time: Option<Timestamp>,
+}
+
+/// Asks these servers, the first that tells of the cluster of that pin counting; without a pin, whoever answers first.
+///
+/// # Errors
+/// What is in the way at the server that is most to be believed.
+pub async fn cluster(servers: &[String], pin: Option<&str>) -> Result<Found, Trouble> {
+    let mut trouble = Trouble::damaged("the join string", "names no server");
+    for (index, server) in servers.iter().enumerate() {
+        match of(server, pin).await {
+            Ok(found) => return Ok(found),
+            Err(Trouble::Unreachable { .. }) if index > 0 => {}
+            Err(found) => trouble = found,
+        }
+    }
+    Err(trouble)
+}
+
+async fn of(server: &str, pin: Option<&str>) -> Result<Found, Trouble> {
+    let damaged = |why| Trouble::damaged(format!("what {server}{PATH} tells"), why);
+    let ask = async |trust: &Trust| {
+        let api = Api::of(vec![server.to_owned()], trust, Shows::Nothing)?;
+        ClusterInfo::read(&api.get(PATH).await?).map_err(damaged)
+    };
+    let authorities = |info: &ClusterInfo| {
+        info.pinned(pin).map_err(|found| match pin {
+            Some(wanted) => Trouble::Pin { server: server.to_owned(), found, wanted: wanted.to_owned() },
+            None => damaged(found),
+        })
+    };
+    // Of what somebody says who may be anybody nothing is believed but what the pin is of, and the time, as a hint.
+    let told = ask(&Trust::Anybody).await?;
+    let vouched = ask(&Trust::Authorities(authorities(&told)?)).await;
+    let info = vouched.map_err(|trouble| trouble.with_clock(told.server_time))?;
+    authorities(&info)?;
+    let known =
+        Known { servers: info.servers, authority: info.authority.into_bytes(), shows: Shows::Nothing };
+    Ok(Found { known, prefix: info.prefix, server_time: info.server_time })
+}
+
+impl Found {
+    /// What to say of the two clocks, when that is worth it: certificates begin five minutes before they are signed, and a machine
+    /// that is further behind does not take its own.
+    pub fn clocks(&self, now: Timestamp) -> Option<String> {
+        let apart = now.duration_since(self.server_time?).abs();
+        let text = || {
+            let seconds = apart.as_secs();
+            format!(
+                "the clocks of this machine and of the cluster are {seconds} s apart, certificates may seem not to hold: set the clock"
+            )
+        };
+        (apart > WORTH_SAYING).then(text)
+    }
+}

@@ -1,0 +1,93 @@
+//! Who this node is to a cluster: keys on its own disk, certificates asked for and renewed while it runs.
+//!
+//! `client` keeps the certificate by which the node is known, `serving` the one of its own API; both are a `keeper` that looks,
+//! does one step and looks again, and finds after any kill what it was about, because a request is named by its key. What is
+//! pure decides: `cluster_info` and `discover` whom to believe, `verdict` what has become of a request, `pace` when to do what.
+
+mod access;
+mod api;
+mod certificate;
+mod client;
+mod cluster_info;
+mod discover;
+mod files;
+mod keeper;
+mod kubeconfig;
+mod pace;
+mod request;
+mod serving;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod trouble;
+mod verdict;
+mod voice;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use self::certificate::{Certificate, Facts};
+use self::keeper::Keeper;
+use self::request::Kind;
+use self::voice::Voice;
+use crate::options::Cluster;
+use crate::report::Outbox;
+
+/// The file in the directory of certificates that holds the authorities of the node's cluster: whose clients it answers.
+pub const AUTHORITIES: &str = "ca.crt";
+
+/// The file in that directory that holds the certificate of the node's own API, which the cluster has signed, and its key.
+pub fn serving_file() -> String {
+    Kind::Serving.current()
+}
+
+/// The node's certificates, each the newest; `None` while there is none.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// By which the node is known to the API server.
+    pub client: watch::Receiver<Option<Arc<Certificate>>>,
+    /// By which its own API is known.
+    pub serving: watch::Receiver<Option<Arc<Certificate>>>,
+}
+
+/// What to be, and to whom.
+pub struct Settings {
+    /// The node's name.
+    pub node: String,
+    /// The cluster, and how to get into it.
+    pub cluster: Cluster,
+    /// Where certificates and keys are.
+    pub cert_dir: PathBuf,
+    /// The node's addresses as they are now.
+    pub addresses: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node, cluster, cert_dir, addresses: _ } = self;
+        f.debug_struct("Settings")
+            .field("node", node)
+            .field("cluster", cluster)
+            .field("cert_dir", cert_dir)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Begins to get and keep the node's certificates. Nothing waits for them: a node that is not let in runs its own pods.
+pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
+    let settings = Arc::new(settings);
+    let (client_shelf, client) = watch::channel(None);
+    let (serving_shelf, serving) = watch::channel(None);
+    let voice = || Voice::new(&settings.node, outbox.clone());
+    let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), voice());
+    tokio::spawn(keeper.run());
+    if settings.cluster.serving {
+        let keeper = Keeper::new(&settings, Kind::Serving, serving_shelf, client.clone(), voice());
+        tokio::spawn(keeper.run());
+    }
+    Identity { client, serving }
+}

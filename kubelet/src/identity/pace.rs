@@ -1,0 +1,53 @@
+//! When to do what: renewals, looks and tries. Pure; `share` is a random number from 0 up to 1.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::certificate::Certificate;
+
+/// A certificate is renewed when so much of its life has passed, as the stock kubelet does it; where in between is by chance, so that
+/// nodes that joined together do not come together again.
+const EARLIEST_SHARE: f64 = 0.7;
+const SPREAD: f64 = 0.2;
+/// The first pause after a try that failed; each one after it is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest: a master that comes back is found within half a minute.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The first pause between two looks at a request, and the longest: a person who approves waits no longer, and a thousand
+/// nodes that wait ask a hundred times a second.
+const FIRST_LOOK: Duration = Duration::from_millis(200);
+const LONGEST_LOOK: Duration = Duration::from_secs(10);
+/// What was denied is looked at so often: until somebody deletes it, or the server does after an hour.
+const DENIED_LOOK: Duration = Duration::from_secs(30);
+
+/// When a certificate is to be renewed. Its life counts from when the node had it: some begin long before they are signed.
+pub fn renew_at(certificate: &Certificate, share: f64) -> Timestamp {
+    let facts = &certificate.facts;
+    let from = certificate.since.as_second().clamp(facts.from, facts.until.max(facts.from));
+    let life = Duration::from_secs(u64::try_from(facts.until - from).unwrap_or_default());
+    let passed = life.mul_f64(SPREAD.mul_add(share.clamp(0.0, 1.0), EARLIEST_SHARE));
+    let passed = i64::try_from(passed.as_secs()).unwrap_or_default();
+    Timestamp::from_second(from.saturating_add(passed)).unwrap_or(Timestamp::MIN)
+}
+
+/// The pause after so many tries that failed, one after the other.
+pub fn back_off(failures: u32, share: f64) -> Duration {
+    grown(FIRST_PAUSE, LONGEST_PAUSE, failures, share)
+}
+
+/// The pause after so many looks at a request that nobody has decided on.
+pub fn look(looks: u32, share: f64) -> Duration {
+    grown(FIRST_LOOK, LONGEST_LOOK, looks, share)
+}
+
+/// The pause between two looks at a request that was denied or cannot be signed.
+pub fn look_at_denied(looks: u32, share: f64) -> Duration {
+    grown(FIRST_LOOK, DENIED_LOOK, looks, share)
+}
+
+/// Twice as long each time up to a limit, then between three quarters and the whole of that.
+fn grown(first: Duration, longest: Duration, times: u32, share: f64) -> Duration {
+    let whole = first.saturating_mul(2_u32.saturating_pow(times)).min(longest);
+    whole.mul_f64(0.25_f64.mul_add(share.clamp(0.0, 1.0), 0.75))
+}

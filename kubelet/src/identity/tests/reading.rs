@@ -1,0 +1,196 @@
+//! Documents, kubeconfigs, certificates and requests, whole and damaged.
+
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use rcgen::KeyPair;
+use serde_json::{Value, json};
+
+use super::super::certificate::{Certificate, certificates, hash};
+use super::super::cluster_info::ClusterInfo;
+use super::super::kubeconfig::{self, Data, Kubeconfig};
+use super::super::request::{Kind, Wanted, is_node};
+use super::super::verdict::Verdict;
+use super::{names, pair};
+
+#[test]
+fn what_has_become_of_a_request_is_read_from_it() {
+    let signed = STANDARD.encode("PEM");
+    let condition = |kind: &str| json!([{"type": kind, "reason": "R", "message": "why"}]);
+    for (status, expected) in [
+        (json!(null), Verdict::Pending),
+        (json!({}), Verdict::Pending),
+        (json!({"conditions": condition("Other")}), Verdict::Pending),
+        (json!({"conditions": condition("Approved")}), Verdict::Approved),
+        (json!({"conditions": condition("Approved"), "certificate": ""}), Verdict::Approved),
+        (json!({"conditions": condition("Approved"), "certificate": "?"}), Verdict::Approved),
+        (
+            json!({"conditions": condition("Approved"), "certificate": signed}),
+            Verdict::Signed(b"PEM".to_vec()),
+        ),
+        (
+            json!({"conditions": condition("Denied"), "certificate": signed}),
+            Verdict::Denied("why".to_owned()),
+        ),
+        (json!({"conditions": condition("Failed")}), Verdict::Failed("why".to_owned())),
+        (
+            json!({"conditions": [{"type": "Denied", "reason": "R", "message": ""}]}),
+            Verdict::Denied("R".to_owned()),
+        ),
+        (json!({"conditions": [{"type": "Denied"}]}), Verdict::Denied("no reason is given".to_owned())),
+    ] {
+        assert_eq!(Verdict::of(&json!({"status": status})), expected, "{status}");
+    }
+}
+
+fn document(authority: &str) -> Value {
+    json!({"apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": ["https://10.0.0.1:6443"],
+        "certificateAuthority": authority, "nodeUserPrefix": "kubelet:", "serverTime": "2026-11-22T00:00:00Z"})
+}
+
+#[test]
+fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
+    let (root, _) = pair("root");
+    let read = ClusterInfo::read(&document(&root)).unwrap();
+    assert_eq!((read.servers.len(), read.prefix.as_str()), (1, "kubelet:"));
+    assert_eq!(read.server_time.unwrap().to_string(), "2026-11-22T00:00:00Z");
+    for (field, value, expected) in [
+        ("kind", json!("Pod"), "is no ClusterInfo"),
+        ("servers", json!(["http://10.0.0.1", "x", 1]), "names no servers"),
+        ("certificateAuthority", json!("-----BEGIN CERTIFICATE-----\nAA"), "certificateAuthority"),
+        ("certificateAuthority", json!(null), "holds no certificate"),
+        ("nodeUserPrefix", json!("system:masters"), "calls the users of nodes"),
+    ] {
+        let mut damaged = document(&root);
+        damaged[field] = value;
+        let why = ClusterInfo::read(&damaged).unwrap_err();
+        assert!(why.contains(expected), "{field}: {why}");
+    }
+}
+
+#[test]
+fn of_several_authorities_only_the_pinned_one_is_believed() {
+    let ((one, _), (other, _)) = (pair("one"), pair("other"));
+    let pin = hash(&certificates(one.as_bytes()).unwrap()[0]).unwrap();
+    for (authority, pin, expected) in [
+        (one.clone(), Some(&pin), 1),
+        (format!("{other}{one}"), Some(&pin), 1),
+        (format!("{one}{other}"), Some(&pin), 1),
+        (format!("{one}{other}"), None, 2),
+        (other.clone(), Some(&pin), 0),
+    ] {
+        let info = ClusterInfo::read(&document(&authority)).unwrap();
+        let found = info.pinned(pin.map(String::as_str));
+        assert_eq!(found.as_ref().map_or(0, Vec::len), expected, "{found:?}");
+        if let (Ok(found), Some(pin)) = (found, pin) {
+            assert_eq!(&hash(&found[0]).unwrap(), pin);
+        }
+    }
+}
+
+#[test]
+fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
+    let servers = ["https://a:1", "https://b:2", "https://c:3"].map(str::to_owned);
+    let text = kubeconfig::text(&servers, b"root", Path::new("/pki/x.pem"));
+    let read = Kubeconfig::read(text.as_bytes(), Path::new("/etc")).unwrap();
+    let file = Data::File(PathBuf::from("/pki/x.pem"));
+    let expected = Kubeconfig {
+        servers: servers.to_vec(),
+        authority: Data::Here(b"root".to_vec()),
+        certificate: Some((file.clone(), file)),
+        token: None,
+    };
+    assert_eq!(read, expected);
+}
+
+#[test]
+fn a_kubeconfig_of_others_is_read_as_kubectl_reads_it() {
+    let file = |cluster: &str, user: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters:\n- name: other\n  cluster: {{server: 'https://o', \
+             certificate-authority: other.crt}}\n- name: c\n  cluster: {{{cluster}}}\ncontexts:\n- name: x\n  context: \
+             {{cluster: c, user: u}}\nusers:\n- name: u\n  user: {{{user}}}\n"
+        )
+    };
+    let read = |text: &str| Kubeconfig::read(text.as_bytes(), Path::new("/etc/k"));
+    let ca = "server: 'https://s:6443/', certificate-authority: ca.crt";
+    let found = read(&file(ca, "tokenFile: t")).unwrap();
+    assert_eq!(found.servers, ["https://s:6443"]);
+    assert_eq!(found.authority, Data::File("/etc/k/ca.crt".into()));
+    assert_eq!(found.token, Some(Data::File("/etc/k/t".into())));
+    let both = "token: a, tokenFile: t, client-certificate-data: YQ==, client-certificate: f, client-key: /k";
+    let found = read(&file(ca, both)).unwrap();
+    assert_eq!(found.token, Some(Data::Here(b"a".to_vec())));
+    assert_eq!(found.certificate, Some((Data::Here(b"a".to_vec()), Data::File("/k".into()))));
+    for (text, expected) in [
+        (file("server: 'https://s'", ""), "names no certificate-authority"),
+        (file("server: 'http://s', certificate-authority: c", ""), "which is no https"),
+        (file("certificate-authority: c", ""), "names no server"),
+        (file("server: 'https://s', certificate-authority-data: '?'", ""), "no base64"),
+        (file(ca, "").replace("user: u}", "user: v}"), "among its users"),
+        (String::new(), "is empty"),
+        ("a: [".to_owned(), "does not read"),
+        ("[]".to_owned(), "among its contexts"),
+    ] {
+        let why = read(&text).unwrap_err();
+        assert!(why.contains(expected), "{text}: {why}");
+    }
+}
+
+#[test]
+fn a_certificate_goes_with_its_own_key_alone() {
+    let ((chain, key), (_, other)) = (pair("kubelet:n1"), pair("x"));
+    let both = format!("{chain}{key}");
+    let read = Certificate::read(both.as_bytes(), jiff::Timestamp::now()).unwrap();
+    assert_eq!(read.facts.common_name, "kubelet:n1");
+    assert_eq!((read.facts.dns, read.facts.addresses.len()), (names(&["n1"]), 1));
+    for (text, expected) in [
+        (format!("{chain}{other}"), "do not go together"),
+        (chain.clone(), "holds no private key"),
+        (key, "holds no certificate"),
+        (chain.repeat(17), "more than 16"),
+    ] {
+        let why = Certificate::read(text.as_bytes(), jiff::Timestamp::now()).unwrap_err();
+        assert!(why.contains(expected), "{why}");
+    }
+}
+
+#[test]
+fn a_request_is_the_same_one_for_the_same_key_and_another_for_whatever_differs() {
+    let (key, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
+    let client = Wanted::client("kubelet:n1".to_owned());
+    let serving = Wanted { kind: Kind::Serving, dns: names(&["n1"]), ..client.clone() };
+    let moved = Wanted { addresses: ["10.0.0.1".parse().unwrap()].into(), ..serving.clone() };
+    let all = [
+        client.name(&key),
+        client.name(&other),
+        Wanted::client("kubelet:n2".to_owned()).name(&key),
+        serving.name(&key),
+        moved.name(&key),
+    ];
+    let distinct: std::collections::BTreeSet<&String> = all.iter().collect();
+    assert_eq!((distinct.len(), client.name(&key)), (all.len(), all[0].clone()));
+    let object = moved.object(&key).unwrap();
+    assert_eq!(object["metadata"]["name"], all[4].as_str());
+    assert_eq!(object["spec"]["usages"], json!(["digital signature", "key encipherment", "server auth"]));
+    assert!(Wanted { dns: names(&["ä"]), ..serving }.object(&key).is_err());
+    for (user, expected) in
+        [("kubelet:n1", true), ("system:node:n1", true), ("kubelet:n2", false), ("n1", false)]
+    {
+        assert_eq!(is_node(user, "n1"), expected, "{user}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_is_sent_or_lies_there_panics(text in any::<String>(), bytes in any::<Vec<u8>>()) {
+        let _ = Kubeconfig::read(text.as_bytes(), Path::new("/"));
+        let _ = Certificate::read(&bytes, jiff::Timestamp::UNIX_EPOCH);
+        let _ = hash(&bytes);
+        let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| json!({"status": {"certificate": text.clone()}}));
+        let _ = Verdict::of(&value);
+        let _ = ClusterInfo::read(&document(&text));
+    }
+}

@@ -1,0 +1,52 @@
+//! When certificates are renewed and servers asked again.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::pace;
+use super::living;
+
+#[test]
+fn a_certificate_is_renewed_between_70_and_90_hundredths_of_the_life_it_had_here() {
+    for (from, until, since, share, expected) in [
+        (0, 1000, 0, 0.0, 700),
+        (0, 1000, 0, 0.5, 800),
+        (0, 1000, 0, 0.999, 899),
+        // Begun five minutes before it was signed, for a life of one.
+        (0, 360, 300, 0.0, 342),
+        (0, 360, 300, 0.999, 353),
+        // A file that was written before or after all of it.
+        (1000, 2000, 0, 0.0, 1700),
+        (0, 1000, 5000, 0.0, 1000),
+        // Nonsense is renewed at once.
+        (1000, 0, 0, 0.5, 1000),
+    ] {
+        let due = pace::renew_at(&living(from, until, since), share);
+        assert_eq!(due.as_second(), expected, "{from} {until} {since} {share}");
+    }
+}
+
+#[test]
+fn pauses_grow_to_a_limit() {
+    for (pause, first, limit) in [
+        (pace::back_off as fn(u32, f64) -> Duration, 1.0, 30.0),
+        (pace::look, 0.2, 10.0),
+        (pace::look_at_denied, 0.2, 30.0),
+    ] {
+        assert_eq!(pause(0, 1.0).as_secs_f64(), first);
+        assert!((pause(u32::MAX, 1.0).as_secs_f64() - limit).abs() < 0.01);
+        assert!(pause(u32::MAX, 0.0).as_secs_f64() >= limit * 0.74);
+        assert!((1..12).all(|times| pause(times, 1.0) >= pause(times - 1, 1.0)));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_renewal_is_due_while_the_certificate_is_good(life in 10_i64..1_000_000_000, age in 0_i64..9, share in 0.0_f64..1.0) {
+        let since = life * age / 10;
+        let due = pace::renew_at(&living(0, life, since), share).as_second();
+        let left = life - since;
+        prop_assert!(due >= since + left * 69 / 100 - 1 && due <= since + left * 9 / 10 + 1 && due < life, "{due}");
+    }
+}

@@ -1,0 +1,146 @@
+//! Channels over SPDY, each a stream: what kubectl before 1.30 speaks, and later ones when a WebSocket is refused.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+
+use apiserver::spdy::pairs::{self, Pair, Pairs};
+use apiserver::spdy::remote::{Streams, told};
+use apiserver::spdy::{Session, Stream};
+use axum::extract::ws::{Message, WebSocket};
+use bytes::{Bytes, BytesMut};
+use futures_util::sink::unfold;
+use futures_util::{SinkExt as _, StreamExt as _, stream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+use super::channels::{Connection, Gone, Process, Said, Told};
+use super::forward::carry;
+use super::websocket::{closing, payloads, resize};
+use crate::runtime::Runtime;
+
+/// Connections to ports of one session, those among them whose client has gone and whose port has not ended.
+const MOST_CONNECTIONS: usize = 256;
+/// Bytes that are handed on at once.
+const PIECE: usize = 16 * 1024;
+/// The longest that a size of a terminal is told in.
+const MOST_SIZE_BYTES: usize = 1024;
+
+/// The client's side of a process.
+pub fn process(streams: Streams) -> Process {
+    let Streams { session, protocol, stdin, stdout, stderr, resize, error } = streams;
+    // Streams end one by one, a client only with its session.
+    let said = stream::select(input(stdin), sizes(resize)).chain(stream::pending()).take_until(gone(session));
+    let outputs = Outputs { stdout, stderr, error, protocol };
+    Process { said: said.boxed(), told: Box::pin(unfold(outputs, Outputs::tell)) }
+}
+
+/// Forwards connections until the client is gone.
+pub async fn forward(session: Session, runtime: Arc<dyn Runtime>, id: String) {
+    let (mut pairs, mut work) = (Pairs::new(session), JoinSet::new());
+    loop {
+        tokio::select! {
+            pair = pairs.next() => {
+                let Some(Pair { port, data, mut error }) = pair else { return };
+                if work.len() >= MOST_CONNECTIONS {
+                    let why = format!("error forwarding port {port} to pod: {MOST_CONNECTIONS} connections are open already");
+                    let _ = error.writer.write_all(why.as_bytes()).await;
+                    continue;
+                }
+                let data = Box::new(tokio::io::join(data.reader, data.writer));
+                let connection = Connection { port, data, error: Box::new(error.writer) };
+                work.spawn(carry(connection, runtime.clone(), id.clone()));
+            }
+            Some(_) = work.join_next() => {}
+        }
+    }
+}
+
+/// The same where the bytes of SPDY are in the messages of a WebSocket, as kubectl wraps them since 1.31.
+pub async fn forward_within(socket: WebSocket, runtime: Arc<dyn Runtime>, id: String) {
+    let (near, far) = tokio::io::duplex(PIECE);
+    let (mut from, mut to) = tokio::io::split(near);
+    let (mut sink, messages) = socket.split();
+    // Each owns its half: whichever is dropped, the session sees that the client is gone.
+    let come = async move {
+        let mut messages = pin!(payloads(messages));
+        while let Some(bytes) = messages.next().await {
+            if to.write_all(&bytes).await.is_err() {
+                break;
+            }
+        }
+        // The session sees that the client is gone, and ends.
+        let _ = to.shutdown().await;
+        pending().await
+    };
+    let go = async move {
+        let mut bytes = BytesMut::new();
+        while let Ok(1..) = from.read_buf(&mut bytes).await {
+            if sink.send(Message::Binary(bytes.split().freeze())).await.is_err() {
+                return;
+            }
+        }
+        let _ = sink.send(closing()).await;
+    };
+    let carried = async {
+        tokio::select! { () = come => {}, () = go => {} }
+    };
+    tokio::join!(forward(Session::start(far, pairs::admit), runtime, id), carried);
+}
+
+async fn gone(mut session: Session) {
+    // Whatever else it begins is not one of the process's.
+    while session.accept().await.is_some() {}
+}
+
+fn input(stdin: Option<Stream>) -> impl futures_util::Stream<Item = Said> {
+    stream::unfold(stdin, |stdin| async move {
+        let mut stdin = stdin?;
+        let mut bytes = BytesMut::with_capacity(PIECE);
+        match stdin.reader.read_buf(&mut bytes).await {
+            Ok(1..) => Some((Said::Input(bytes.freeze()), Some(stdin))),
+            Ok(0) | Err(_) => Some((Said::InputEnded, None)),
+        }
+    })
+}
+
+/// Sizes of a terminal, one JSON object after the other.
+fn sizes(resize: Option<Stream>) -> impl futures_util::Stream<Item = Said> {
+    stream::unfold((resize, Vec::new()), |(stream, mut come)| async move {
+        let Some(mut stream) = stream else { return pending().await };
+        loop {
+            if let Some(end) = come.iter().position(|byte| *byte == b'}') {
+                let object: Vec<u8> = come.drain(..=end).collect();
+                if let Some(said) = self::resize(&object) {
+                    return Some((said, (Some(stream), come)));
+                }
+            } else if come.len() > MOST_SIZE_BYTES
+                || !matches!(stream.reader.read_buf(&mut come).await, Ok(1..))
+            {
+                return None;
+            }
+        }
+    })
+}
+
+/// Where a client is told of a process.
+struct Outputs {
+    stdout: Option<Stream>,
+    stderr: Option<Stream>,
+    error: Stream,
+    protocol: &'static str,
+}
+
+impl Outputs {
+    async fn tell(mut self, said: Told) -> Result<Self, Gone> {
+        let (stream, bytes) = match said {
+            Told::Stdout(bytes) => (self.stdout.as_mut(), bytes),
+            Told::Stderr(bytes) => (self.stderr.as_mut(), bytes),
+            Told::Ended(status) => (Some(&mut self.error), Bytes::from(told(self.protocol, &status))),
+        };
+        if let Some(stream) = stream {
+            stream.writer.write_all(&bytes).await.map_err(|_| Gone)?;
+        }
+        Ok(self)
+    }
+}

@@ -1,0 +1,31 @@
+//! Certificates that a node asks for: its own, and nobody else's. Pure.
+
+use api::strategy::Json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::super::pods::{spec, text};
+use crate::pki::{Request, Signer, node};
+
+/// The name of requests in the store.
+pub(super) const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
+
+/// Refuses to ask in the name of another node; both spellings of a node's own are its own.
+///
+/// # Errors
+/// Why it is refused, in the words of the stock server.
+pub(super) fn check(node: &str, request: &Json) -> Result<(), String> {
+    let Some(spec) = spec(request) else { return Ok(()) };
+    match Signer::of(text(spec, "signerName")) {
+        Some(Signer::NodeClient | Signer::NodeServing) => {}
+        // Who may have others is said by roles and by people.
+        Some(Signer::Client) | None => return Ok(()),
+    }
+    let pem =
+        STANDARD.decode(text(spec, "request")).map_err(|error| format!("unable to parse csr: {error}"))?;
+    let asked = Request::read(&pem).map_err(|why| format!("unable to parse csr: {why}"))?;
+    if node::of_user(&asked.common_name) == Some(node) {
+        return Ok(());
+    }
+    Err(format!("can only create a node CSR with CN=system:node:{node}"))
+}

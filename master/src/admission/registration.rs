@@ -1,0 +1,90 @@
+//! How a node registers: what is noted of it then, and what of that it never writes itself; and which pods a node is given that
+//! is not trusted.
+
+use apiserver::Status;
+use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::auth::nodes::names::is_mirror;
+use apiserver::auth::nodes::node_of;
+use async_trait::async_trait;
+use jiff::Timestamp;
+
+use super::lookup::Lookup;
+use super::pods::{forbidden, spec, text};
+use crate::options::NodeAdmission;
+use crate::trust;
+
+/// Keeps Nodes as the mode of the master wants them.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    lookup: Lookup,
+    wanted: NodeAdmission,
+}
+
+impl Registration {
+    /// By that mode; finds nodes there.
+    pub fn new(lookup: Lookup, wanted: NodeAdmission) -> Self {
+        Self { lookup, wanted }
+    }
+
+    /// A Node that is made: by the node itself, which is noted, or by somebody who may say what he likes.
+    fn register(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if node_of(attempt.user).is_some() {
+            let peer = attempt.user.peer;
+            trust::admit(&self.wanted, peer).map_err(|why| forbidden(attempt, &why))?;
+            let key = attempt.user.key.as_deref();
+            trust::note(&mut attempt.object, peer, key);
+        }
+        if let Some(found) = trust::judge(&self.wanted, &attempt.object) {
+            trust::settle(&mut attempt.object, &found, Timestamp::now());
+        }
+        Ok(())
+    }
+
+    /// A pod that is given a node which is not trusted, and does not say that it minds nothing.
+    fn place(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let node = |pod| spec(pod).map(|spec| text(spec, "nodeName").to_owned()).unwrap_or_default();
+        let (before, node) = (attempt.old.map(node).unwrap_or_default(), node(&attempt.object));
+        // What a node runs by itself it only shows.
+        if node.is_empty()
+            || node == before
+            || is_mirror(&attempt.object)
+            || trust::tolerates(&attempt.object)
+        {
+            return Ok(());
+        }
+        let found = self.lookup.get("nodes", "", &node);
+        if found.is_some_and(|node| trust::is_tainted(&node)) {
+            let taint = trust::TAINT;
+            let why = format!(
+                "node {node:?} is not trusted to take work, and the pod does not tolerate its taint {taint}"
+            );
+            return Err(forbidden(attempt, &why));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Admission for Registration {
+    async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if !attempt.is_of("nodes") {
+            return Ok(());
+        }
+        match (attempt.operation, attempt.subresource, attempt.old) {
+            (Operation::Create, None, _) => self.register(attempt),
+            (Operation::Update, _, Some(old)) if node_of(attempt.user).is_some() => {
+                trust::keep(&mut attempt.object, old);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
+        if attempt.is_of("pods") && is_written && matches!(attempt.subresource, None | Some("binding")) {
+            return self.place(attempt);
+        }
+        Ok(())
+    }
+}

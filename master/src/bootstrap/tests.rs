@@ -1,0 +1,69 @@
+//! The document as it is told and read.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use apiserver::store::Draft;
+
+use super::*;
+
+const NOW: &str = "2026-01-01T00:00:00.5Z";
+
+fn info() -> ClusterInfo {
+    let directory = tempfile::tempdir().unwrap();
+    let pki = crate::pki::Pki::open(directory.path(), NOW.parse().unwrap()).unwrap();
+    ClusterInfo {
+        servers: vec!["https://10.0.0.1:6443".to_owned()],
+        authority: pki.root_pem(),
+        retiring: String::new(),
+    }
+}
+
+#[test]
+fn it_says_what_the_contract_says_and_the_time() {
+    let info = info();
+    let document = info.document(NOW.parse().unwrap());
+    let expected = json!({
+        "apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": ["https://10.0.0.1:6443"],
+        "certificateAuthority": info.authority, "nodeUserPrefix": "kubelet:", "serverTime": "2026-01-01T00:00:00Z",
+    });
+    assert_eq!(document, expected);
+    assert_eq!(ClusterInfo::read(&document), Ok(info.clone()));
+    let rotating = ClusterInfo { retiring: info.authority.clone(), ..info };
+    let document = rotating.document(NOW.parse().unwrap());
+    assert_eq!(document["retiringAuthority"], rotating.authority.as_str());
+    assert_eq!(ClusterInfo::read(&document), Ok(rotating));
+}
+
+#[test]
+fn what_is_no_such_document_is_refused() {
+    let good = info().document(NOW.parse().unwrap());
+    for (field, value, expected) in [
+        ("kind", json!("Pod"), "is no ClusterInfo"),
+        ("servers", json!([]), "names no servers"),
+        ("servers", json!("https://a"), "names no servers"),
+        ("certificateAuthority", json!("PEM"), "holds no certificate"),
+        ("certificateAuthority", json!(7), "holds no certificate"),
+    ] {
+        let mut document = good.clone();
+        document[field] = value;
+        let fault = ClusterInfo::read(&document).unwrap_err();
+        assert!(fault.contains(expected), "{field}: {fault}");
+    }
+}
+
+#[test]
+fn every_master_is_told_this_one_first() {
+    let own: SocketAddr = "10.0.0.2:6443".parse().unwrap();
+    let cache = Memory::new(1);
+    assert_eq!(servers(&cache, own), ["https://10.0.0.2:6443"]);
+    let endpoints = json!({
+        "metadata": {"name": "kubernetes", "namespace": "default"},
+        "subsets": [
+            {"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"name": "https", "port": 6443}]},
+            {"addresses": [{"ip": "fd00::1"}, {"ip": "no"}], "ports": [{"port": 7443}]},
+            {"addresses": [{"ip": "10.0.0.9"}]},
+        ],
+    });
+    cache.put("endpoints", &Draft::new(endpoints.as_object().unwrap(), &[].into()));
+    let expected = ["https://10.0.0.2:6443", "https://10.0.0.1:6443", "https://[fd00::1]:7443"];
+    assert_eq!(servers(&cache, own), expected);
+}

@@ -1,0 +1,113 @@
+//! What a client is told without any node being asked: of pods that are not there, are nowhere, or on a node that is gone.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use apiserver::store::{Draft, Memory};
+use axum::body::to_bytes;
+use http::Request;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::pki::Pki;
+
+struct Bed {
+    router: Router,
+    _folder: TempDir,
+}
+
+impl Bed {
+    /// One whose node `n1` is at that port of this machine.
+    fn new(port: u16) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = Arc::new(Pki::open(folder.path(), Timestamp::now()).unwrap());
+        let objects = Memory::new(1);
+        let put = |resource: &str, object: Value| {
+            let object = object.as_object().unwrap().clone();
+            objects.put(resource, &Draft::new(&object, &[].into()));
+        };
+        let containers = json!([{"name": "a"}, {"name": "b"}]);
+        for (name, spec) in [
+            ("nowhere", json!({"containers": [{"name": "a"}]})),
+            ("lost", json!({"nodeName": "gone", "containers": [{"name": "a"}]})),
+            ("two", json!({"nodeName": "n1", "containers": containers})),
+            ("web", json!({"nodeName": "n1", "containers": [{"name": "a"}]})),
+            ("mute", json!({"nodeName": "mute", "containers": [{"name": "a"}]})),
+        ] {
+            put("pods", json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}));
+        }
+        put("nodes", json!({"metadata": {"name": "mute"}}));
+        let status = json!({
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        });
+        put("nodes", json!({"metadata": {"name": "n1"}, "status": status}));
+        let shown = Shown::new(tokio::sync::watch::channel(pki).1, Timestamp::now()).unwrap();
+        let nodes = Nodes::new(objects, shown, AddressType::PREFERRED.to_vec());
+        Self { router: nodes.router(), _folder: folder }
+    }
+
+    async fn ask(&self, method: &str, path: &str) -> (u16, String, String) {
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let code = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+        (code, text("reason"), text("message"))
+    }
+}
+
+#[tokio::test]
+async fn what_no_node_is_asked_for() {
+    // Nobody listens there any more.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let bed = Bed::new(port);
+    let refused = format!("dial tcp 127.0.0.1:{port}: connect: connection refused");
+    let several = "a container name must be specified for pod two, choose one of: [a b]";
+    for (method, path, code, reason, message) in [
+        ("GET", "pods/none/log", 404, "NotFound", "pods \"none\" not found"),
+        ("POST", "pods/none/exec", 404, "NotFound", "pods \"none\" not found"),
+        ("GET", "pods/nowhere/log", 204, "", ""),
+        (
+            "GET",
+            "pods/nowhere/log?container=x",
+            400,
+            "BadRequest",
+            "container x is not valid for pod nowhere",
+        ),
+        ("GET", "pods/nowhere/exec", 400, "BadRequest", "pod nowhere does not have a host assigned"),
+        ("POST", "pods/nowhere/portforward", 400, "BadRequest", "pod nowhere does not have a host assigned"),
+        ("GET", "pods/two/log", 400, "BadRequest", several),
+        ("GET", "pods/two/attach", 400, "BadRequest", several),
+        ("GET", "pods/lost/log", 404, "NotFound", "nodes \"gone\" not found"),
+        ("GET", "pods/mute/log", 500, "", "no preferred addresses found; known addresses: []"),
+        (
+            "GET",
+            "pods/web/log?tailLines=1",
+            500,
+            "",
+            &format!("Get \"https://127.0.0.1:{port}/containerLogs/shop/web/a?tailLines=1\": {refused}"),
+        ),
+        ("POST", "pods/web/exec?command=ls", 500, "", &format!("error dialing backend: {refused}")),
+        ("DELETE", "pods/web/exec", 405, "MethodNotAllowed", "the server does not allow this method"),
+        ("GET", "pods/web/proxy", 503, "ServiceUnavailable", "this master is not in the network of pods"),
+    ] {
+        let said = bed.ask(method, &format!("/api/v1/namespaces/shop/{path}")).await;
+        assert_eq!((said.0, said.1.as_str()), (code, reason), "{method} {path}: {said:?}");
+        assert!(said.2.starts_with(message), "{method} {path}: {said:?}");
+    }
+    for (path, code, message) in [
+        ("gone/proxy/metrics", 404, "nodes \"gone\" not found".to_owned()),
+        ("n1/proxy/metrics", 503, format!("error trying to reach service: {refused}")),
+        ("n1:1/proxy/metrics", 400, format!("of the node n1 only the kubelet's port {port} is reached")),
+        ("http:n1:1/proxy/", 400, "invalid node request \"http:n1:1\"".to_owned()),
+    ] {
+        let (found, _, said) = bed.ask("GET", &format!("/api/v1/nodes/{path}")).await;
+        assert_eq!((found, said.starts_with(&message)), (code, true), "{path}: {said}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Which masters may have a store, and what is told of keys that are not those of before.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use apiserver::storage::Memory;
+
+use super::*;
+
+fn mark(root: &str, key: &str) -> Mark {
+    Mark { root_authority: root.to_owned(), service_account_key: key.to_owned(), retiring_authority: None }
+}
+
+#[test]
+fn a_store_that_others_share_is_refused_and_an_own_one_warned_of() {
+    use Verdict::{Note, NoteAndWarn, Own, Refuse};
+    let own = mark("r", "k");
+    for (noted, kept, is_late, expected) in [
+        (None, Kept::Alone, false, Note),
+        (None, Kept::Shared, false, Note),
+        (None, Kept::Alone, true, NoteAndWarn("root authority or key of service accounts")),
+        (Some(mark("r", "k")), Kept::Alone, false, Own),
+        (Some(mark("r", "k")), Kept::Shared, false, Own),
+        (Some(mark("x", "k")), Kept::Shared, false, Refuse("root authority")),
+        (Some(mark("r", "x")), Kept::Shared, true, Refuse("key of service accounts")),
+        (Some(mark("x", "x")), Kept::Shared, true, Refuse("root authority and key of service accounts")),
+        (Some(mark("x", "k")), Kept::Alone, true, NoteAndWarn("root authority")),
+        (Some(mark("r", "x")), Kept::Alone, false, NoteAndWarn("key of service accounts")),
+    ] {
+        assert_eq!(judge(noted.as_ref(), &own, kept, is_late), expected, "{noted:?} {kept:?} {is_late}");
+    }
+}
+
+#[test]
+fn a_root_that_was_made_anew_takes_its_store_along() {
+    let own = Mark { retiring_authority: Some("old".to_owned()), ..mark("new", "k") };
+    for (noted, expected) in [
+        (mark("old", "k"), Verdict::Note),
+        (mark("new", "k"), Verdict::Own),
+        (mark("old", "x"), Verdict::Refuse("root authority and key of service accounts")),
+        (mark("older", "k"), Verdict::Refuse("root authority")),
+    ] {
+        assert_eq!(judge(Some(&noted), &own, Kept::Shared, false), expected, "{noted:?}");
+    }
+    // A master that has not heard of it is not to write over it.
+    assert_eq!(
+        judge(Some(&mark("new", "k")), &mark("old", "k"), Kept::Shared, false),
+        Verdict::Refuse("root authority")
+    );
+}
+
+#[tokio::test]
+async fn the_first_master_notes_it_and_the_last_word_stays() {
+    let store = Memory::default();
+    let pki = Path::new("/m/pki");
+    let (one, two) = (mark("r", "k"), mark("x", "k"));
+    claim(&store, &one, Kept::Shared, true, pki).await.unwrap();
+    let revision = store.revision().await.unwrap();
+    claim(&store, &one, Kept::Shared, false, pki).await.unwrap();
+    let refused = claim(&store, &two, Kept::Shared, true, pki).await.unwrap_err().to_string();
+    assert_eq!(store.revision().await.unwrap(), revision, "neither is written again");
+    for words in ["another root authority;", "over /m/pki", "etcdctl del /coracle/authority"] {
+        assert!(refused.contains(words), "{words} is not in {refused}");
+    }
+    // A store of one's own goes along.
+    claim(&store, &two, Kept::Alone, true, pki).await.unwrap();
+    claim(&store, &two, Kept::Shared, false, pki).await.unwrap();
+    assert!(claim(&store, &one, Kept::Shared, false, pki).await.is_err());
+}

@@ -1,0 +1,222 @@
+//! Which nodes are trusted to take work: what is noted of one when it registers, and what follows by the mode of the master. Pure.
+//!
+//! Registered, ready and trusted are three things. A node registers itself by making its Node, and says itself whether it is
+//! ready; whether it is trusted is said here, as a condition for people to read and a taint for what gives pods to nodes.
+
+use std::net::IpAddr;
+
+use api::strategy::Json;
+pub use apiserver::auth::nodes::keys::KEYS;
+use apiserver::auth::nodes::keys::{MOST_KEYS, of_node};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::options::{NodeAdmission, NodeMode, is_within};
+
+/// What annotations begin with that no node writes.
+pub const OURS: &str = "coracle.io/";
+/// The annotation that says from where a node registered.
+pub const FROM: &str = "coracle.io/registered-from";
+/// The annotation by which an administrator says it himself: `true` or `false`.
+pub const DECLARED: &str = "coracle.io/trusted";
+/// The condition.
+pub const CONDITION: &str = "Trusted";
+/// The taint of nodes of which it does not hold, and what it does to pods that do not tolerate it.
+pub const TAINT: &str = "coracle.io/untrusted";
+const EFFECT: &str = "NoSchedule";
+
+/// Whether a node is trusted, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trust {
+    /// It is.
+    pub holds: bool,
+    /// A word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Why a node may not register from there; who shows no certificate of a node has been asked about already.
+///
+/// # Errors
+/// The end of a sentence.
+pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String> {
+    match wanted.mode {
+        NodeMode::Allowlist if !is_listed(wanted, peer) => {
+            let from = peer.map_or_else(|| "an unknown address".to_owned(), |peer| peer.to_string());
+            Err(format!("{from} is in none of the networks that nodes register from (--node-allowlist)"))
+        }
+        // That its key is known was asked before the request came here.
+        NodeMode::Allowlist | NodeMode::Certificate | NodeMode::Open => Ok(()),
+    }
+}
+
+/// Notes at a Node from where it registered and by which key it was known, in place of whatever is noted there.
+pub fn note(node: &mut Json, peer: Option<IpAddr>, key: Option<&str>) {
+    let Some(annotations) = part(node, "metadata").and_then(|metadata| part(metadata, "annotations")) else {
+        return;
+    };
+    annotations.retain(|name, _| !name.starts_with(OURS));
+    let noted = [(FROM, peer.map(|peer| peer.to_string())), (KEYS, key.map(str::to_owned))];
+    annotations.extend(noted.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+}
+
+/// The keys of a Node with one more: the newest first, the oldest go. Where somebody else asked for it than the node itself, the
+/// machine is another one, and its keys are no more.
+pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
+    let before = of_node(node).filter(|other| asked_by_itself && *other != key);
+    std::iter::once(key).chain(before).take(MOST_KEYS).collect::<Vec<_>>().join(",")
+}
+
+/// Whether a Node is trusted; nothing of one of which nothing was ever noted, where everybody is.
+pub fn judge(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
+    let noted =
+        |name: &str| text(node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)));
+    let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
+    match noted(DECLARED) {
+        "true" => return trust(true, "Declared", format!("an administrator says so by {DECLARED}")),
+        "false" => return trust(false, "Declared", format!("an administrator says so by {DECLARED}")),
+        _ => {}
+    }
+    let from = noted(FROM);
+    let has_key = of_node(node).next().is_some();
+    match wanted.mode {
+        NodeMode::Open if from.is_empty() && !has_key && !is_marked(node) => None,
+        NodeMode::Open => {
+            trust(true, "Open", "every node is that has a certificate (--node-admission open)".to_owned())
+        }
+        NodeMode::Allowlist if is_listed(wanted, from.parse().ok()) => trust(
+            true,
+            "Listed",
+            format!("it registered from {from}, which is on the list (--node-allowlist)"),
+        ),
+        NodeMode::Allowlist => {
+            let from = if from.is_empty() { "nowhere that is known" } else { from };
+            trust(
+                false,
+                "NotListed",
+                format!("it registered from {from}, which is not on the list (--node-allowlist)"),
+            )
+        }
+        NodeMode::Certificate if has_key => {
+            trust(true, "KeyRegistered", "the key of its certificate is registered".to_owned())
+        }
+        NodeMode::Certificate => {
+            let why =
+                format!("no key is registered: approve a request of it for a certificate, or write {KEYS}");
+            trust(false, "NoKey", why)
+        }
+    }
+}
+
+/// Writes what was judged into a Node, as a condition and a taint; false when it stands there already.
+pub fn settle(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
+    let is_tainted = settle_taint(node, trust);
+    settle_condition(node, trust, now) || is_tainted
+}
+
+/// The taint alone.
+fn settle_taint(node: &mut Json, trust: &Trust) -> bool {
+    if is_tainted(node) != trust.holds {
+        return false;
+    }
+    let Some(taints) = part(node, "spec").and_then(|spec| list(spec, "taints")) else { return false };
+    if trust.holds {
+        taints.retain(|taint| !is_ours(taint));
+    } else {
+        taints.push(json!({"key": TAINT, "effect": EFFECT}));
+    }
+    true
+}
+
+/// The condition alone.
+fn settle_condition(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
+    let status = if trust.holds { "True" } else { "False" };
+    let found = condition(node);
+    let says = |name: &str| text(found.as_ref().and_then(|found| found.get(name)));
+    if (says("status"), says("reason"), says("message")) == (status, trust.reason, trust.message.as_str()) {
+        return false;
+    }
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let since = if says("status") == status { says("lastTransitionTime").to_owned() } else { now.clone() };
+    let wanted = json!({
+        "type": CONDITION, "status": status, "reason": trust.reason, "message": trust.message,
+        "lastTransitionTime": since, "lastHeartbeatTime": now,
+    });
+    set_condition(node, Some(wanted));
+    true
+}
+
+/// Puts the condition back that a node has written over.
+pub fn keep(node: &mut Json, old: &Json) {
+    if condition(node) != condition(old) {
+        set_condition(node, condition(old));
+    }
+}
+
+/// Whether pods without a toleration are kept from a Node because it is not trusted.
+pub fn is_tainted(node: &Json) -> bool {
+    let taints = node.get("spec").and_then(|spec| spec.get("taints")?.as_array());
+    taints.is_some_and(|taints| taints.iter().any(is_ours))
+}
+
+/// Whether a pod tolerates that.
+pub fn tolerates(pod: &Json) -> bool {
+    let tolerations = pod.get("spec").and_then(|spec| spec.get("tolerations")?.as_array());
+    tolerations.into_iter().flatten().any(|toleration| {
+        let says = |name: &str| text(toleration.get(name));
+        let is_key = match says("operator") {
+            "Exists" => ["", TAINT].contains(&says("key")),
+            _ => says("key") == TAINT && says("value").is_empty(),
+        };
+        is_key && ["", EFFECT].contains(&says("effect"))
+    })
+}
+
+/// Whether anything was ever written at a Node.
+fn is_marked(node: &Json) -> bool {
+    is_tainted(node) || condition(node).is_some()
+}
+
+fn is_listed(wanted: &NodeAdmission, from: Option<IpAddr>) -> bool {
+    from.is_some_and(|from| wanted.allowlist.iter().any(|(network, bits)| is_within(from, *network, *bits)))
+}
+
+fn is_ours(taint: &Value) -> bool {
+    text(taint.get("key")) == TAINT
+}
+
+fn condition(node: &Json) -> Option<Value> {
+    let all = node.get("status").and_then(|status| status.get("conditions")?.as_array());
+    all.into_iter().flatten().find(|condition| text(condition.get("type")) == CONDITION).cloned()
+}
+
+fn set_condition(node: &mut Json, wanted: Option<Value>) {
+    let Some(all) = part(node, "status").and_then(|status| list(status, "conditions")) else { return };
+    all.retain(|condition| text(condition.get("type")) != CONDITION);
+    all.extend(wanted);
+}
+
+/// A part that is an object, made where there is none; `None` where it is something else, which others refuse.
+fn part<'a>(of: &'a mut Json, name: &str) -> Option<&'a mut Json> {
+    let value = of.entry(name).or_insert(Value::Null);
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+fn list<'a>(of: &'a mut Json, name: &str) -> Option<&'a mut Vec<Value>> {
+    let value = of.entry(name).or_insert(Value::Null);
+    if value.is_null() {
+        *value = Value::Array(Vec::new());
+    }
+    value.as_array_mut()
+}
+
+fn text(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

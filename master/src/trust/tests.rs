@@ -1,0 +1,136 @@
+//! Who is trusted by which mode, and what is written of it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn node(annotations: &[(&str, &str)]) -> Json {
+    let annotations: Json =
+        annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+    json!({"metadata": {"name": "a", "annotations": annotations}}).as_object().unwrap().clone()
+}
+
+fn by(mode: NodeMode) -> NodeAdmission {
+    NodeAdmission { mode, allowlist: vec![([10, 0, 0, 0].into(), 8)] }
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+#[test]
+fn from_open_to_certificate_old_nodes_stay_and_strangers_are_out() {
+    use NodeMode::{Allowlist, Certificate, Open};
+    let old = [(FROM, "10.0.0.1"), (KEYS, "aa")];
+    for (mode, annotations, expected) in [
+        (Open, &old[..], Some((true, "Open"))),
+        (Open, &[], None),
+        (Allowlist, &old, Some((true, "Listed"))),
+        (Allowlist, &[(FROM, "192.0.2.1"), (KEYS, "aa")], Some((false, "NotListed"))),
+        (Allowlist, &[(FROM, "here")], Some((false, "NotListed"))),
+        (Allowlist, &[], Some((false, "NotListed"))),
+        (Certificate, &old, Some((true, "KeyRegistered"))),
+        (Certificate, &[(FROM, "10.0.0.1")], Some((false, "NoKey"))),
+        (Certificate, &[(KEYS, " , ")], Some((false, "NoKey"))),
+        (Certificate, &[(DECLARED, "true")], Some((true, "Declared"))),
+        (Open, &[(DECLARED, "false"), (KEYS, "aa")], Some((false, "Declared"))),
+    ] {
+        let found = judge(&by(mode), &node(annotations));
+        assert_eq!(found.map(|trust| (trust.holds, trust.reason)), expected, "{mode:?} {annotations:?}");
+    }
+}
+
+#[test]
+fn a_list_keeps_out_who_registers_from_elsewhere() {
+    for (mode, peer, expected) in [
+        (NodeMode::Allowlist, Some([10, 9, 9, 9]), true),
+        (NodeMode::Allowlist, Some([11, 0, 0, 1]), false),
+        (NodeMode::Allowlist, None, false),
+        (NodeMode::Open, None, true),
+        (NodeMode::Certificate, Some([11, 0, 0, 1]), true),
+    ] {
+        assert_eq!(admit(&by(mode), peer.map(IpAddr::from)).is_ok(), expected, "{mode:?} {peer:?}");
+    }
+}
+
+#[test]
+fn what_a_node_says_of_its_trust_when_it_registers_does_not_count() {
+    let mut sent = node(&[(DECLARED, "true"), (KEYS, "bb"), ("example.com/own", "x")]);
+    note(&mut sent, Some([10, 0, 0, 7].into()), Some("aa"));
+    assert_eq!(
+        sent["metadata"]["annotations"],
+        json!({FROM: "10.0.0.7", KEYS: "aa", "example.com/own": "x"})
+    );
+    let mut bare = Json::new();
+    note(&mut bare, None, None);
+    assert_eq!(bare["metadata"]["annotations"], json!({}));
+}
+
+#[test]
+fn keys_are_few_and_those_of_another_machine_go() {
+    let full = node(&[(KEYS, "aa,bb,cc,dd")]);
+    assert_eq!(with_key(&full, "ee", true), "ee,aa,bb,cc");
+    assert_eq!(with_key(&full, "cc", true), "cc,aa,bb,dd");
+    assert_eq!(with_key(&full, "ee", false), "ee");
+    assert_eq!(with_key(&node(&[]), "aa", true), "aa");
+}
+
+#[test]
+fn trust_is_a_condition_and_its_lack_a_taint_too() {
+    let mut it = node(&[]);
+    it.insert("spec".to_owned(), json!({"taints": [{"key": "own", "effect": "NoExecute"}]}));
+    it.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "True"}]}));
+    let [no, yes] = [false, true].map(|holds| Trust { holds, reason: "R", message: "m".to_owned() });
+    assert!(settle(&mut it, &no, at(1)) && is_tainted(&it));
+    assert!(!settle(&mut it, &no, at(2)), "it stands there already");
+    assert_eq!(it["spec"]["taints"].as_array().unwrap().len(), 2);
+    let found = condition(&it).unwrap();
+    assert_eq!(
+        (&found["status"], &found["lastTransitionTime"]),
+        (&"False".into(), &"1970-01-01T00:00:01Z".into())
+    );
+    let mut written_over = it.clone();
+    written_over.insert("status".to_owned(), json!({"conditions": [{"type": "Trusted", "status": "True"}]}));
+    keep(&mut written_over, &it);
+    assert_eq!(condition(&written_over), condition(&it));
+    assert!(settle(&mut it, &yes, at(3)) && !is_tainted(&it));
+    assert_eq!(it["spec"]["taints"], json!([{"key": "own", "effect": "NoExecute"}]));
+    assert_eq!(it["status"]["conditions"].as_array().unwrap().len(), 2);
+    // Whoever was told once is told when everybody is trusted again.
+    assert!(judge(&by(NodeMode::Open), &it).is_some());
+}
+
+#[test]
+fn pods_pass_that_tolerate_it() {
+    for (toleration, expected) in [
+        (json!({"key": TAINT, "operator": "Exists"}), true),
+        (json!({"operator": "Exists"}), true),
+        (json!({"key": TAINT, "effect": "NoSchedule"}), true),
+        (json!({"key": TAINT, "operator": "Exists", "effect": "NoExecute"}), false),
+        (json!({"key": TAINT, "value": "x"}), false),
+        (json!({"key": "other", "operator": "Exists"}), false),
+        (json!(7), false),
+    ] {
+        let pod = json!({"spec": {"tolerations": [toleration]}}).as_object().unwrap().clone();
+        assert_eq!(tolerates(&pod), expected, "{pod:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_settled_stays_and_is_what_was_judged(
+        holds: bool, taints in proptest::collection::vec("[a-z]{1,3}|coracle.io/untrusted", 0..4), broken in 0_u8..4,
+    ) {
+        let taints: Vec<Value> = taints.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
+        let mut it = node(&[]);
+        it.insert("spec".to_owned(), if broken == 0 { json!("x") } else { json!({"taints": taints}) });
+        it.insert("status".to_owned(), if broken == 1 { json!([1]) } else { Value::Null });
+        let trust = Trust { holds, reason: "R", message: String::new() };
+        settle(&mut it, &trust, at(1));
+        if broken > 1 {
+            prop_assert_eq!(is_tainted(&it), !holds);
+            prop_assert!(!settle(&mut it, &trust, at(2)));
+        }
+    }
+}

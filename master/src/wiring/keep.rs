@@ -1,0 +1,154 @@
+//! What a running master shows and believes follows the files of its directory; connections that are open notice nothing.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apiserver::storage::Store;
+use apiserver::tls::{self, Keys};
+use jiff::Timestamp;
+use rustls::ServerConfig;
+use rustls::pki_types::CertificateDer;
+use tokio::sync::watch;
+
+use crate::backup::Reloads;
+use crate::controllers::{self, Authority, Client, Facts};
+use crate::data_dir::DataDir;
+use crate::options::Controllers;
+use crate::owner::{self, Kept, Mark};
+use crate::pki::{Names, Pki, Serving};
+
+/// How often a running master looks at its certificates, and more often where its own lives for less than a day.
+pub(super) const INTERVAL: Duration = Duration::from_secs(60);
+
+/// What is kept, and by what.
+pub(super) struct Keep {
+    /// Where the files are.
+    pub data_dir: DataDir,
+    /// What the master serves under.
+    pub names: Names,
+    /// Where its administrator finds it.
+    pub admins_address: SocketAddr,
+    /// The authorities.
+    pub authorities: watch::Sender<Arc<Pki>>,
+    /// What is shown.
+    pub config: watch::Sender<Arc<ServerConfig>>,
+    /// The certificate in it.
+    pub shown: Mutex<Vec<CertificateDer<'static>>>,
+}
+
+impl Keep {
+    /// Takes up what is in the directory, and makes what is due; the authorities where they are others than before.
+    fn look(&self, now: Timestamp) -> anyhow::Result<Option<Arc<Pki>>> {
+        let held = self.authorities.borrow().clone();
+        let found = self.data_dir.read_pki(now)?.with_lives(held.lives());
+        let is_other = !found.is_same(&held);
+        let pki = if is_other { Arc::new(found) } else { held };
+        let serving = pki.serving(&self.names, now)?;
+        let chain = serving.chain.clone();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        // Made just now, or put there by somebody else.
+        let is_new = *shown != chain;
+        if is_new || is_other {
+            self.config.send_replace(configured(&pki, serving)?);
+            *shown = chain;
+        }
+        drop(shown);
+        if is_new {
+            tracing::info!("another serving certificate was taken up");
+        }
+        if !is_other {
+            return Ok(None);
+        }
+        self.authorities.send_replace(pki.clone());
+        tracing::info!(root = pki.root_hash(), "other authorities were taken up");
+        self.data_dir.admit_admin(&pki, self.admins_address, now)?;
+        Ok(Some(pki))
+    }
+}
+
+/// Whose a store is, to be noted there when the authorities are others.
+pub(super) struct Owned {
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The key of service accounts, which stays.
+    pub service_account_key: String,
+    /// Who else may have it.
+    pub kept: Kept,
+}
+
+/// Looks again and again, and whenever somebody asks for it.
+pub(super) async fn keep(keep: Keep, owned: Owned, mut asked: Reloads) {
+    // Several times while a third of its life is left.
+    let interval = INTERVAL.min(keep.authorities.borrow().lives().serving / 24);
+    let keep = Arc::new(keep);
+    loop {
+        let told = tokio::select! {
+            () = tokio::time::sleep(interval) => None,
+            told = asked.recv() => match told {
+                Some(told) => Some(told),
+                // Nobody can ask any more; time goes on.
+                None => {
+                    tokio::time::sleep(interval).await;
+                    None
+                }
+            },
+        };
+        let looked = look(&keep, &owned).await.map_err(|error| format!("{error:#}"));
+        if let Err(error) = &looked {
+            tracing::error!(error, "cannot take up or renew certificates; going on with those of before");
+        }
+        // Whoever asked may have gone.
+        let _ = told.map(|told| told.send(looked));
+    }
+}
+
+async fn look(keep: &Arc<Keep>, owned: &Owned) -> anyhow::Result<()> {
+    let own = keep.clone();
+    let found = tokio::task::spawn_blocking(move || own.look(Timestamp::now()))
+        .await
+        .context("looking at files")??;
+    if let Some(pki) = found {
+        let mark = mark(&pki, &owned.service_account_key);
+        owner::claim(&*owned.store, &mark, owned.kept, false, &keep.data_dir.pki()).await?;
+    }
+    Ok(())
+}
+
+/// What is noted of the authorities in the store.
+pub(super) fn mark(pki: &Pki, service_account_key: &str) -> Mark {
+    Mark {
+        root_authority: pki.root_hash(),
+        service_account_key: service_account_key.to_owned(),
+        retiring_authority: pki.retiring_hash(),
+    }
+}
+
+/// Runs controllers, anew whenever the authorities are others: they know them from the start.
+pub(super) async fn control(
+    client: Client,
+    which: Controllers,
+    authority: Authority,
+    mut authorities: watch::Receiver<Arc<Pki>>,
+) {
+    loop {
+        let pki = authorities.borrow_and_update().clone();
+        let root_ca = pki.trusted_pem();
+        let facts = Facts { root_ca, authority: Some(Authority { pki, ..authority.clone() }) };
+        let run = async {
+            controllers::run(client.clone(), which.clone(), facts).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = run => {}
+            changed = authorities.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// How a server of that certificate shakes hands.
+pub(super) fn configured(pki: &Pki, serving: Serving) -> Result<Arc<ServerConfig>, tls::Error> {
+    let client_authorities = pki.client_authorities();
+    tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
+}

@@ -1,0 +1,104 @@
+//! (f) Many machines become nodes at once: each asks with a key of its own, waits, and uses what it is given.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::Method;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustix::process::{Resource, getrlimit, setrlimit};
+use serde_json::{Value, json};
+use tests::Master;
+use tokio::task::JoinSet;
+
+use crate::arguments::Arguments;
+use crate::client::Way;
+use crate::shared::gauge;
+use crate::shared::numbers::quartiles;
+use crate::shared::table::Table;
+use crate::start;
+
+/// Most seconds until the last of them is a node.
+const TARGET: f64 = 60.0;
+/// Between two looks of a machine at what has become of its request; what a stock kubelet that may not watch does.
+const LOOK: Duration = Duration::from_secs(1);
+/// Longest that a machine waits.
+const DEADLINE: Duration = Duration::from_secs(600);
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// A machine: its name, its key and its request, which are made before time is taken.
+struct Machine {
+    name: String,
+    key: String,
+    request: String,
+}
+
+impl Machine {
+    fn new(number: usize) -> Self {
+        let (name, key) = (format!("node-{number}"), KeyPair::generate().unwrap());
+        let mut params = CertificateParams::default();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+        params.distinguished_name.push(DnType::CommonName, format!("kubelet:{name}"));
+        let pem = params.serialize_request(&key).unwrap().pem().unwrap();
+        let request = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {
+                "request": STANDARD.encode(pem), "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+                "usages": ["digital signature", "client auth"],
+            },
+        });
+        Self { name, key: key.serialize_pem(), request: request.to_string() }
+    }
+
+    /// From the first word to its own Node; seconds.
+    async fn join(self, way: Way, authority: Arc<str>) -> f64 {
+        let begun = Instant::now();
+        let mut stranger = way.shows(&authority, None).connect().await.unwrap();
+        let (code, answer) = stranger.ask(Method::POST, REQUESTS, &self.request).await.unwrap();
+        assert!(code == 201, "{code}: {}", String::from_utf8_lossy(&answer));
+        let path = format!("{REQUESTS}/{}", self.name);
+        let certificate = loop {
+            let (_, answer) = stranger.ask(Method::GET, &path, "").await.unwrap();
+            let seen: Value = serde_json::from_slice(&answer).unwrap();
+            if let Some(signed) = seen["status"]["certificate"].as_str() {
+                break String::from_utf8(STANDARD.decode(signed).unwrap()).unwrap();
+            }
+            assert!(begun.elapsed() < DEADLINE, "{seen}");
+            tokio::time::sleep(LOOK).await;
+        };
+        drop(stranger);
+        let own = way.shows(&authority, Some((&certificate, &self.key)));
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name}}).to_string();
+        let made = own.connect().await.unwrap().ask(Method::POST, "/api/v1/nodes", &node).await.unwrap();
+        assert!(made.0 == 201, "{}: {}", made.0, String::from_utf8_lossy(&made.1));
+        begun.elapsed().as_secs_f64()
+    }
+}
+
+/// Measures and reports.
+pub async fn measure(arguments: &Arguments, table: &mut Table) {
+    // A connection of each at once, here and in the master, which inherits it.
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let mut master = Master::new().with_flags(["--csr-approval-policy=insecure-always-approve"]);
+    start::start(&mut master).await;
+    let (way, authority) = (Way::to(&master).unwrap(), Arc::from(master.admin().unwrap().authority));
+    let machines: Vec<Machine> = (0..arguments.joins).map(Machine::new).collect();
+    let before = gauge::memory(master.pid());
+    let begun = Instant::now();
+    let mut joining = JoinSet::new();
+    for machine in machines {
+        joining.spawn(machine.join(way.clone(), Arc::clone(&authority)));
+    }
+    let times = joining.join_all().await;
+    let seconds = begun.elapsed().as_secs_f64();
+    let after = gauge::memory(master.pid());
+    let (low, high) = quartiles(&times);
+    let what = format!("(f) {} machines become nodes", arguments.joins);
+    table.at_most(&what, TARGET, seconds, " s", format!("half of them within {low:.1} to {high:.1} s"));
+    let detail = format!("{:.1} before, at most {:.1}", before.resident, after.peak);
+    table.at_most("(f) memory afterwards", f64::INFINITY, after.resident, " MiB", detail);
+}

@@ -1,0 +1,11 @@
+//! Machines with a kubelet become nodes: one line or one kubeconfig, one decision, and certificates that renew themselves.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod machine;
+mod policies;
+mod rotation;
+mod stage;
+mod stock;
+mod trust;
+mod waiting;

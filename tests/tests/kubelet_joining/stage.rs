@@ -1,0 +1,359 @@
+//! A server that plays a cluster: it tells a bootstrap document, takes requests as strictly as a stock server, signs certificates
+//! that live as long as a test likes, and remembers everything that it was sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use jiff::{SignedDuration, Timestamp};
+use master::pki::{Life, Lives, Names, Pki, Signer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tests::{Port, free_port};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+/// The token of the stage's bootstrap kubeconfigs.
+pub const TOKEN: &str = "abcdef.0123456789abcdef";
+
+/// A cluster that is played.
+#[derive(Debug)]
+pub struct Stage {
+    /// Where.
+    pub port: Port,
+    shared: Arc<Shared>,
+    task: Option<tokio::task::JoinHandle<()>>,
+}
+
+/// Its authorities, which outlive a server.
+#[derive(Debug)]
+pub struct Authorities {
+    pki: Pki,
+    folder: TempDir,
+}
+
+/// How it plays.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// How long certificates live.
+    pub life: Duration,
+    /// The document that it tells instead of its own.
+    pub document: Option<Value>,
+    /// Whether strangers may ask, as at our own master; a stock server wants the token.
+    pub takes_strangers: bool,
+    /// Whether it has as many undecided requests as it takes.
+    pub is_full: bool,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { life: Duration::from_secs(3600), document: None, takes_strangers: true, is_full: false }
+    }
+}
+
+/// A request that came in.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// `GET /path`.
+    pub what: String,
+    /// `nobody`, `token`, or the common name of the certificate.
+    pub user: String,
+}
+
+#[derive(Debug)]
+struct Shared {
+    authorities: Arc<Authorities>,
+    rules: Rules,
+    /// What the server's clock says beyond the real one.
+    clock: SignedDuration,
+    server: String,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    seen: Vec<Seen>,
+    objects: BTreeMap<String, Value>,
+    faults: Vec<String>,
+    addresses: Vec<BTreeSet<IpAddr>>,
+    version: u64,
+}
+
+impl Authorities {
+    /// New ones.
+    pub fn new() -> Arc<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = Pki::open(folder.path(), Timestamp::now()).unwrap();
+        Arc::new(Self { pki, folder })
+    }
+
+    /// What a line pins.
+    pub fn hash(&self) -> String {
+        self.pki.root_hash()
+    }
+
+    /// The root, PEM.
+    pub fn root(&self) -> String {
+        self.pki.root_pem()
+    }
+}
+
+impl Stage {
+    /// Plays a cluster with these authorities by these rules.
+    pub async fn new(authorities: &Arc<Authorities>, rules: Rules) -> Self {
+        Self::at(free_port(), authorities, rules, SignedDuration::ZERO).await
+    }
+
+    /// The same at that port, with a clock that is so far ahead.
+    pub async fn at(port: Port, authorities: &Arc<Authorities>, rules: Rules, clock: SignedDuration) -> Self {
+        let server = format!("https://127.0.0.1:{port}");
+        let shared =
+            Shared { authorities: authorities.clone(), rules, clock, server, state: Mutex::default() };
+        let mut stage = Self { port, shared: Arc::new(shared), task: None };
+        stage.open().await;
+        stage
+    }
+
+    async fn open(&mut self) {
+        let listener = TcpListener::bind(("127.0.0.1", self.port.number)).await.unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(tls(&self.shared)));
+        let shared = self.shared.clone();
+        self.task = Some(tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                let (acceptor, shared) = (acceptor.clone(), shared.clone());
+                connections.spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+                    let user = shown.and_then(|shown| Life::of(shown).ok()).map(|life| life.name);
+                    let service = service_fn(move |request| answer(shared.clone(), user.clone(), request));
+                    let http = hyper::server::conn::http1::Builder::new();
+                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        }));
+    }
+
+    /// Where it plays.
+    pub fn server(&self) -> &str {
+        &self.shared.server
+    }
+
+    /// The line that leads here.
+    pub fn line(&self) -> String {
+        format!("{}#sha256:{}", self.server(), self.shared.authorities.hash())
+    }
+
+    /// Its authorities.
+    pub fn authorities(&self) -> Arc<Authorities> {
+        self.shared.authorities.clone()
+    }
+
+    /// What it was sent.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.shared.state.lock().unwrap().seen.clone()
+    }
+
+    /// What was not to the letter.
+    pub fn faults(&self) -> Vec<String> {
+        self.shared.state.lock().unwrap().faults.clone()
+    }
+
+    /// The addresses that each request was for, oldest first.
+    pub fn addresses(&self) -> Vec<BTreeSet<IpAddr>> {
+        self.shared.state.lock().unwrap().addresses.clone()
+    }
+
+    /// Approves every request so far and signs it; how many there were.
+    pub fn approve(&self) -> usize {
+        let mut state = self.shared.state.lock().unwrap();
+        let state = &mut *state;
+        for object in state.objects.values_mut().filter(|object| object.get("status").is_none()) {
+            state.version += 1;
+            sign(&self.shared, object, state.version);
+        }
+        state.objects.len()
+    }
+
+    /// Goes away; the port stays its own.
+    pub async fn leave(mut self) -> Port {
+        let task = self.task.take().unwrap();
+        task.abort();
+        // Its port is free when it has ended.
+        let _ = task.await;
+        std::mem::replace(&mut self.port, free_port())
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.task.take().inspect(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// What it shows: a certificate as its clock says that it should be.
+fn tls(shared: &Shared) -> ServerConfig {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let pki = &shared.authorities.pki;
+    let names = Names { dns: BTreeSet::new(), addresses: BTreeSet::from(["127.0.0.1".parse().unwrap()]) };
+    let serving = pki.serving(&names, Timestamp::now() + shared.clock).unwrap();
+    let mut roots = RootCertStore::empty();
+    pki.client_authorities().into_iter().for_each(|root| roots.add(root).unwrap());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+    let verifier = verifier.allow_unauthenticated().build().unwrap();
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    config.with_client_cert_verifier(verifier).with_single_cert(serving.chain, serving.key).unwrap()
+}
+
+async fn answer(
+    shared: Arc<Shared>,
+    certificate: Option<String>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let (head, body) = request.into_parts();
+    let bearer = head.headers.get(header::AUTHORIZATION).and_then(|text| text.to_str().ok());
+    let user = match (certificate, bearer) {
+        (Some(name), _) => name,
+        (None, Some(bearer)) if bearer == format!("Bearer {TOKEN}") => "token".to_owned(),
+        (None, Some(bearer)) => format!("somebody with {bearer}"),
+        (None, None) => "nobody".to_owned(),
+    };
+    let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let (code, object) = decide(&shared, &user, &head, &body);
+    let response = Response::builder().status(code).header(header::CONTENT_TYPE, "application/json");
+    let response = if code == StatusCode::TOO_MANY_REQUESTS {
+        response.header(header::RETRY_AFTER, "600")
+    } else {
+        response
+    };
+    Ok(response.body(Full::new(object.to_string().into())).unwrap())
+}
+
+fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8]) -> (StatusCode, Value) {
+    let mut state = shared.state.lock().unwrap();
+    let state = &mut *state;
+    let path = head.uri.path();
+    state.seen.push(Seen { what: format!("{} {path}", head.method), user: user.to_owned() });
+    let no = |code: StatusCode, message: &str| {
+        (
+            code,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code.as_u16()}),
+        )
+    };
+    if path == "/bootstrap/v1/cluster-info" && shared.rules.takes_strangers {
+        let own = json!({
+            "apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": [shared.server],
+            "certificateAuthority": shared.authorities.root(), "nodeUserPrefix": "kubelet:",
+            "serverTime": (Timestamp::now() + shared.clock).to_string(),
+        });
+        return (StatusCode::OK, shared.rules.document.clone().unwrap_or(own));
+    }
+    if path == "/version" {
+        return (StatusCode::OK, json!({"major": "1", "minor": "36"}));
+    }
+    let Some(rest) = path.strip_prefix(REQUESTS) else { return no(StatusCode::NOT_FOUND, "not found") };
+    if user == "nobody" && !shared.rules.takes_strangers {
+        return no(StatusCode::UNAUTHORIZED, "Unauthorized");
+    }
+    let is_watch = head.uri.query().is_some_and(|query| query.contains("watch=true"));
+    match (&head.method, rest.trim_start_matches('/')) {
+        (&Method::POST, "") if shared.rules.is_full => {
+            no(StatusCode::TOO_MANY_REQUESTS, "10 requests of the node are undecided")
+        }
+        (&Method::POST, "") => {
+            let object: Value = serde_json::from_slice(body).unwrap_or_default();
+            state.faults.extend(faults(&object, user, &head.headers, shared.rules.takes_strangers));
+            let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            if state.objects.contains_key(&name) {
+                return no(StatusCode::CONFLICT, "it exists");
+            }
+            let addresses = asked(&object).map(|asked| asked.names.addresses).unwrap_or_default();
+            state.addresses.push(addresses);
+            state.version += 1;
+            let mut object = object;
+            object["metadata"]["resourceVersion"] = state.version.to_string().into();
+            // Who is known renews without asking anybody.
+            if user != "nobody" && user != "token" {
+                sign(shared, &mut object, state.version);
+            }
+            state.objects.insert(name, object.clone());
+            (StatusCode::CREATED, object)
+        }
+        (&Method::GET, "") if is_watch => no(StatusCode::FORBIDDEN, "this server is not watched"),
+        (&Method::GET, name) => match state.objects.get(name) {
+            Some(object) => (StatusCode::OK, object.clone()),
+            None => no(StatusCode::NOT_FOUND, "there is no such request"),
+        },
+        _ => no(StatusCode::METHOD_NOT_ALLOWED, "no"),
+    }
+}
+
+/// What a stock server's signer would not sign, and what a stock kubelet does not do.
+fn faults(object: &Value, user: &str, headers: &http::HeaderMap, takes_strangers: bool) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut expect = |holds: bool, what: String| {
+        if !holds {
+            faults.push(what)
+        }
+    };
+    expect(object["apiVersion"] == "certificates.k8s.io/v1", "apiVersion".to_owned());
+    expect(object["kind"] == "CertificateSigningRequest", "kind".to_owned());
+    expect(
+        headers.get("content-type").is_some_and(|kind| kind == "application/json"),
+        "content-type".to_owned(),
+    );
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    expect(name.starts_with("node-csr-"), format!("name {name}"));
+    expect(object.get("status").is_none(), "a status".to_owned());
+    let signer = object["spec"]["signerName"].as_str().unwrap_or_default();
+    let usages = object["spec"]["usages"].as_array().cloned().unwrap_or_default();
+    let usages: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
+    match (Signer::of(signer), asked(object)) {
+        (Some(known), Ok(asked)) => {
+            expect(usages.len() == 3, format!("usages {usages:?}"));
+            if let Err(why) = known.check(&asked, &usages) {
+                expect(false, why);
+            }
+            let prefix = if takes_strangers { "kubelet:" } else { "system:node:" };
+            expect(asked.common_name.starts_with(prefix), asked.common_name.clone());
+            let is_own = ["nobody", "token"].contains(&user) || user == asked.common_name;
+            expect(is_own, format!("{user} asks for {}", asked.common_name));
+        }
+        (signer, asked) => expect(false, format!("{signer:?} {asked:?}")),
+    }
+    faults
+}
+
+fn asked(object: &Value) -> Result<master::pki::Request, String> {
+    let pem = STANDARD.decode(object["spec"]["request"].as_str().unwrap_or_default());
+    master::pki::Request::read(&pem.map_err(|error| error.to_string())?)
+}
+
+fn sign(shared: &Shared, object: &mut Value, version: u64) {
+    let usages = object["spec"]["usages"].as_array().cloned().unwrap_or_default();
+    let usages: Vec<&str> = usages.iter().filter_map(Value::as_str).collect();
+    let signer = Signer::of(object["spec"]["signerName"].as_str().unwrap_or_default()).unwrap();
+    let asked = asked(object).unwrap();
+    let usages = signer.check(&asked, &usages).unwrap();
+    let lives = Lives { issued: shared.rules.life, ..Lives::default() };
+    let pki = Pki::open(shared.authorities.folder.path(), Timestamp::now()).unwrap().with_lives(lives);
+    let signed = pki.issue(&asked, &usages, None, Timestamp::now()).unwrap();
+    object["metadata"]["resourceVersion"] = version.to_string().into();
+    object["status"] = json!({
+        "conditions": [{"type": "Approved", "status": "True", "reason": "Stage", "message": "played"}],
+        "certificate": STANDARD.encode(signed),
+    });
+}

@@ -1,0 +1,117 @@
+//! A new root beside the old one while everybody works, until the old one is retired.
+
+use std::fs;
+
+use master::pki::hash_of;
+use serde_json::Value;
+use tests::{DEADLINE, Master, trusting, wait_until};
+
+use crate::bootstrap::{join_string, learn};
+use crate::machine::{CLIENT, Machine, Shows, admin};
+
+async fn rotate(master: &Master, flags: &[&str]) -> String {
+    let done = master.verb(&[&["rotate-ca"], flags].concat()).await;
+    assert!(done.code == 0 && done.stdout.contains("has taken it up"), "{done:?}\n{}", master.log());
+    done.stdout
+}
+
+/// How many certificates pods are told to believe.
+async fn told_to_pods(master: &Master, expected: usize) {
+    let look = async || {
+        let path = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt";
+        let (_, text) = master.ask_as_admin(path).await;
+        let found = text.matches("BEGIN CERTIFICATE").count();
+        if found == expected { Ok(()) } else { Err(text) }
+    };
+    wait_until(DEADLINE, look)
+        .await
+        .unwrap_or_else(|seen| panic!("not {expected}: {seen}\n{}", master.log()));
+}
+
+#[tokio::test]
+async fn a_root_is_made_anew_without_a_connection_that_breaks() {
+    let master = Master::running().await;
+    let (old_line, old_admin) = (join_string(&master).await, master.admin().unwrap());
+    let old_file = master.data_dir().join("old.kubeconfig");
+    fs::copy(master.data_dir().join("admin.kubeconfig"), &old_file).unwrap();
+    let old_node = Machine::new();
+    let request = old_node.request("kubelet:n1", "");
+    old_node.asks(&master, &Shows::Nothing, ("old", CLIENT), &request).await;
+    admin(&master, "certificate approve old").await;
+    let of_old = old_node.is_signed(&master, &Shows::Nothing, "old").await;
+    // A watch that goes on through all of it.
+    let url = format!("https://127.0.0.1:{}/api/v1/namespaces?watch=true", master.port);
+    let mut watch = master.client().get(&url).send().await.unwrap();
+    assert!(watch.chunk().await.unwrap().is_some());
+
+    let printed = rotate(&master, &[]).await;
+    let new_line = join_string(&master).await;
+    let pinned = |line: &str| line.split_once("#sha256:").unwrap().1.to_owned();
+    assert!(printed.contains(&pinned(&new_line)) && pinned(&new_line) != pinned(&old_line), "{printed}");
+    let told = learn(&new_line).await.unwrap();
+    assert_eq!(told["retiringAuthority"], old_admin.authority.as_str());
+    assert_eq!(
+        hash_of(told["certificateAuthority"].as_str().unwrap().as_bytes()).unwrap(),
+        pinned(&new_line)
+    );
+    let refused = learn(&old_line).await.unwrap_err();
+    assert!(refused.starts_with("another authority"), "{refused}");
+    told_to_pods(&master, 2).await;
+    let both = master.admin().unwrap();
+    assert_eq!(both.authority.matches("BEGIN CERTIFICATE").count(), 2);
+    // Who knows the old root alone, who knows the new one alone, and a new node.
+    let asked = master.kubectl(&old_file, &["get", "namespaces"]).await;
+    assert_eq!(asked.code, 0, "{asked:?}");
+    let new_root = told["certificateAuthority"].as_str().unwrap();
+    let own = (both.credentials.certificates.as_str(), both.credentials.key.as_str());
+    let knows_new = trusting(new_root, Some(own)).unwrap();
+    assert_eq!(master.ask(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
+    let new_node = Machine::new();
+    let request = new_node.request("kubelet:n2", "");
+    new_node.asks(&master, &Shows::Nothing, ("new", CLIENT), &request).await;
+    admin(&master, "certificate approve new").await;
+    let of_new = new_node.is_signed(&master, &Shows::Nothing, "new").await;
+    for (machine, certificate) in [(&old_node, &of_old), (&new_node, &of_new)] {
+        let (code, seen) =
+            machine.sends(&master, &Shows::Certificate(certificate), "/api/v1/nodes/n9", None).await;
+        assert_eq!(code, 403, "a node is known by it: {seen}");
+    }
+    let checked = master.verb(&["check"]).await.stdout;
+    assert!(
+        checked.contains("two roots are believed") && checked.contains("master rotate-ca --retire"),
+        "{checked}"
+    );
+    let twice = master.verb(&["rotate-ca"]).await;
+    assert!(twice.code != 0 && twice.stderr.contains("--retire"), "{twice:?}");
+
+    rotate(&master, &["--intermediate"]).await;
+    assert_eq!(master.kubectl(&old_file, &["get", "namespaces"]).await.code, 0);
+    rotate(&master, &["--retire"]).await;
+    told_to_pods(&master, 1).await;
+    let gone = master.kubectl(&old_file, &["get", "namespaces"]).await;
+    assert!(gone.code != 0 && gone.stderr.contains("certificate"), "{gone:?}");
+    assert_eq!(master.ask(&knows_new, "/api/v1/namespaces").await.unwrap().0, 200);
+    assert!(learn(&new_line).await.unwrap()["retiringAuthority"].is_null());
+    assert!(!master.verb(&["check"]).await.stdout.contains("two roots"));
+    assert_ne!(master.verb(&["rotate-ca", "--retire"]).await.code, 0);
+    // The watch is the one of the beginning.
+    admin(&master, "create namespace late").await;
+    let look = async |watch: &mut reqwest::Response| loop {
+        let chunk = watch.chunk().await.unwrap().expect("the watch ended");
+        if String::from_utf8_lossy(&chunk).contains("late") {
+            break;
+        }
+    };
+    tokio::time::timeout(DEADLINE, look(&mut watch)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_root_that_is_not_here_is_not_made_anew() {
+    let master = Master::running().await;
+    let key = master.data_dir().join("pki/root.key");
+    fs::rename(&key, master.data_dir().join("elsewhere.key")).unwrap();
+    let refused = master.verb(&["rotate-ca"]).await;
+    assert!(refused.code != 0 && refused.stderr.contains("put the key of root.crt there"), "{refused:?}");
+    let told: Value = learn(&join_string(&master).await).await.unwrap();
+    assert!(told["retiringAuthority"].is_null(), "{told}");
+}

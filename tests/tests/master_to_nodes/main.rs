@@ -1,0 +1,11 @@
+//! What people ask of nodes through the master: logs, commands, attached terminals and ports of pods that a real kubelet runs,
+//! by every kubectl found, and who is not taken for a node, or for a master.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod bed;
+mod certificates;
+mod exec;
+mod identity;
+mod logs;
+mod ports;
