@@ -13,7 +13,7 @@ use tests::Master;
 use tokio::task::JoinSet;
 
 use crate::arguments::Arguments;
-use crate::client::Way;
+use crate::client::{Connection, Way};
 use crate::shared::gauge;
 use crate::shared::numbers::quartiles;
 use crate::shared::table::Table;
@@ -56,8 +56,7 @@ impl Machine {
     async fn join(self, way: Way, authority: Arc<str>) -> f64 {
         let begun = Instant::now();
         let mut stranger = way.shows(&authority, None).connect().await.unwrap();
-        let (code, answer) = stranger.ask(Method::POST, REQUESTS, &self.request).await.unwrap();
-        assert!(code == 201, "{code}: {}", String::from_utf8_lossy(&answer));
+        make(&mut stranger, REQUESTS, &self.request).await;
         let path = format!("{REQUESTS}/{}", self.name);
         let certificate = loop {
             let (_, answer) = stranger.ask(Method::GET, &path, "").await.unwrap();
@@ -71,9 +70,23 @@ impl Machine {
         drop(stranger);
         let own = way.shows(&authority, Some((&certificate, &self.key)));
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name}}).to_string();
-        let made = own.connect().await.unwrap().ask(Method::POST, "/api/v1/nodes", &node).await.unwrap();
-        assert!(made.0 == 201, "{}: {}", made.0, String::from_utf8_lossy(&made.1));
+        make(&mut own.connect().await.unwrap(), "/api/v1/nodes", &node).await;
         begun.elapsed().as_secs_f64()
+    }
+}
+
+/// Makes an object, and comes again when the master, which has enough to do, wants to be asked later.
+async fn make(connection: &mut Connection, path: &str, object: &str) {
+    let begun = Instant::now();
+    loop {
+        let (code, answer) = connection.ask(Method::POST, path, object).await.unwrap();
+        if code == 201 {
+            return;
+        }
+        let text = String::from_utf8_lossy(&answer);
+        assert!(code == 429 && begun.elapsed() < DEADLINE, "{code}: {text}");
+        let seen: Value = serde_json::from_str(&text).unwrap();
+        tokio::time::sleep(Duration::from_secs(seen["details"]["retryAfterSeconds"].as_u64().unwrap())).await;
     }
 }
 
