@@ -246,17 +246,17 @@ impl Api {
         }
         let page = Page::read(&self.store, resource.stored(), &scope, &options)?;
         match shape {
-            As::Json => Ok(json_response(JSON, page.json(resource, &options))),
+            As::Json => Ok(json_response(JSON, page.json(resource))),
             As::Metadata => {
                 let items = page.objects.iter().map(|object| table::metadata_only(resource.tree(object)));
                 let list = json!({
                     "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1",
-                    "metadata": page.metadata(&options), "items": items.collect::<Vec<_>>(),
+                    "metadata": page.metadata(), "items": items.collect::<Vec<_>>(),
                 });
                 Ok(json_response(JSON, list.to_string()))
             }
             As::Table => {
-                let metadata = page.metadata(&options);
+                let metadata = page.metadata();
                 let rows = page.objects.iter().map(|object| resource.tree(object));
                 let table = table::table(
                     resource.columns.as_ref(),

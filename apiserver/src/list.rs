@@ -20,14 +20,16 @@ pub struct Page {
     pub objects: Vec<Object>,
     /// The revision of the picture.
     pub revision: u64,
-    /// Where the next piece begins and how many objects are left; `None` at the end.
-    next: Option<(Place, usize)>,
+    /// Where the next piece begins; `None` at the end.
+    next: Option<Place>,
 }
 
 /// A place in a picture: its revision and the last object handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     revision: u64,
+    /// How many objects are left, where that is known.
+    left: Option<usize>,
     namespace: String,
     name: String,
 }
@@ -44,54 +46,58 @@ impl Page {
         options: &ListOptions,
     ) -> Result<Self, Status> {
         let place = options.continue_from.as_deref().map(Place::decode).transpose()?;
-        let listing = match (&place, options.revision) {
-            (Some(place), _) if place.revision == NOW => store.list(resource, scope),
-            (Some(place), _) => {
-                store.list_at(resource, scope, place.revision).map_err(|_| place.expired())?
-            }
+        let picture = match (&place, options.revision) {
+            (Some(place), _) if place.revision == NOW => store.picture(resource),
+            (Some(place), _) => store.picture_at(resource, place.revision).map_err(|_| place.expired())?,
             (None, Some(revision)) if options.exact => {
                 refuse_future(store, revision)?;
-                store.list_at(resource, scope, revision)?
+                store.picture_at(resource, revision)?
             }
             (None, revision) => {
                 refuse_future(store, revision.unwrap_or_default())?;
-                store.list(resource, scope)
+                store.picture(resource)
             }
         };
-        let mut objects = listing.objects;
-        objects.retain(|object| {
-            place.as_ref().is_none_or(|place| place.is_before(object))
-                && options.labels.matches(object)
-                && options.fields.matches(object)
+        let after = place.as_ref().map(|place| (place.namespace.as_str(), place.name.as_str()));
+        let matches = |object: &&Object| options.labels.matches(object) && options.fields.matches(object);
+        let mut found = picture.after(scope, after).filter(matches);
+        let limit = options.limit.unwrap_or(usize::MAX);
+        let objects: Vec<_> = found.by_ref().take(limit).cloned().collect();
+        let is_whole = objects.len() < limit || found.next().is_none();
+        let revision = picture.revision;
+        let Some(last) = objects.last().filter(|_| !is_whole) else {
+            return Ok(Self { objects, revision, next: None });
+        };
+        let left = (options.labels.is_empty() && options.fields.is_empty()).then(|| match &place {
+            Some(Place { left: Some(left), .. }) => left.saturating_sub(objects.len()),
+            Some(_) => 1 + found.count(),
+            None => picture.count(scope) - objects.len(),
         });
-        let mut next = None;
-        if let Some(limit) = options.limit.filter(|limit| *limit < objects.len()) {
-            let left = objects.len() - limit;
-            objects.truncate(limit);
-            next = objects.last().map(|last| (Place::of(listing.revision, last), left));
-        }
-        Ok(Self { objects, revision: listing.revision, next })
+        let next = Some(Place::of(revision, last, left));
+        // Whoever goes on does so with this picture, whatever is written meanwhile.
+        store.keep(resource, &picture);
+        Ok(Self { objects, revision, next })
     }
 
     /// The list's `metadata`. The number of objects left is told only where no selector makes it a guess.
-    pub fn metadata(&self, options: &ListOptions) -> Value {
+    pub fn metadata(&self) -> Value {
         let mut metadata = json!({"resourceVersion": self.revision.to_string()});
-        if let Some((place, left)) = &self.next {
+        if let Some(place) = &self.next {
             metadata["continue"] = place.encode().into();
-            if options.labels.is_empty() && options.fields.is_empty() {
-                metadata["remainingItemCount"] = (*left).into();
+            if let Some(left) = place.left {
+                metadata["remainingItemCount"] = left.into();
             }
         }
         metadata
     }
 
     /// The list in JSON: the objects' own bytes, one after another.
-    pub fn json(&self, resource: &Resource, options: &ListOptions) -> Vec<u8> {
+    pub fn json(&self, resource: &Resource) -> Vec<u8> {
         let head = format!(
             r#"{{"kind":"{}","apiVersion":"{}","metadata":{},"items":["#,
             resource.list_kind,
             resource.api_version(),
-            self.metadata(options)
+            self.metadata()
         );
         let bytes: usize = self.objects.iter().map(|object| object.json().len() + 1).sum();
         let mut json = Vec::with_capacity(head.len() + bytes + 2);
@@ -117,16 +123,13 @@ pub fn refuse_future(store: &Memory, revision: u64) -> Result<(), Status> {
 }
 
 impl Place {
-    fn of(revision: u64, object: &Object) -> Self {
-        Self { revision, namespace: object.namespace().to_owned(), name: object.name().to_owned() }
-    }
-
-    fn is_before(&self, object: &Object) -> bool {
-        (self.namespace.as_str(), self.name.as_str()) < (object.namespace(), object.name())
+    fn of(revision: u64, object: &Object, left: Option<usize>) -> Self {
+        Self { revision, left, namespace: object.namespace().to_owned(), name: object.name().to_owned() }
     }
 
     fn encode(&self) -> String {
-        URL_SAFE_NO_PAD.encode(format!("{}/{}/{}", self.revision, self.namespace, self.name))
+        let left = self.left.map(|left| left.to_string()).unwrap_or_default();
+        URL_SAFE_NO_PAD.encode(format!("{}/{left}/{}/{}", self.revision, self.namespace, self.name))
     }
 
     /// The revision is no longer known; the token in the answer goes on from the same place with what is there now.
@@ -134,16 +137,16 @@ impl Place {
         let message = "The provided continue parameter is too old to display a consistent list result. Start a new \
                        list without the continue parameter, or go on with the token in this response: the rest is \
                        then as it is now, with what was made, changed and deleted since the first piece.";
-        let token = Self { revision: NOW, ..self.clone() }.encode();
+        let token = Self { revision: NOW, left: None, ..self.clone() }.encode();
         Status { details: Some(json!({CONTINUE: token})), ..Status::new(StatusCode::GONE, EXPIRED, message) }
     }
 
     fn decode(token: &str) -> Result<Self, Status> {
         let read = || {
             let text = String::from_utf8(URL_SAFE_NO_PAD.decode(token).ok()?).ok()?;
-            let mut parts = text.splitn(3, '/');
-            let revision = parts.next()?.parse().ok()?;
-            Some(Self { revision, namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
+            let mut parts = text.splitn(4, '/');
+            let (revision, left) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok());
+            Some(Self { revision, left, namespace: parts.next()?.to_owned(), name: parts.next()?.to_owned() })
         };
         read().ok_or_else(|| Status::bad_request("continue key is not valid: list again without it"))
     }

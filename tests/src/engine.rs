@@ -140,8 +140,11 @@ impl Engine {
     }
 
     /// Everything the engine knows of a container.
-    pub async fn inspect(&self, id: &str) -> ContainerInspectResponse {
-        self.docker.inspect_container(id, None).await.unwrap()
+    ///
+    /// # Errors
+    /// When it is gone, or going just now.
+    pub async fn inspect(&self, id: &str) -> Result<ContainerInspectResponse, String> {
+        self.docker.inspect_container(id, None).await.map_err(|error| error.to_string())
     }
 
     /// What a container has written so far, both streams in order.

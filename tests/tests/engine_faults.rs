@@ -137,7 +137,7 @@ async fn a_hanging_engine_stops_nothing() {
     let history = History::of(&world.engine, &world.node).await;
     let mut pids = Vec::new();
     for container in containers.iter().filter(|c| c.is_running()) {
-        pids.push(world.engine.inspect(&container.id).await.state.unwrap().pid.unwrap());
+        pids.push(world.engine.inspect(&container.id).await.unwrap().state.unwrap().pid.unwrap());
     }
     engine.freeze();
     answers(&world).await;

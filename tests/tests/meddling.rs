@@ -172,7 +172,7 @@ async fn a_strangers_container_is_never_touched_even_when_it_bears_our_name() {
 
     remove(&world.engine, before.container_id("main")).await;
     world.wait_for_event("a", "already in use").await;
-    let seen = world.engine.inspect(&stranger).await;
+    let seen = world.engine.inspect(&stranger).await.unwrap();
     assert!(seen.state.unwrap().running.unwrap(), "the stranger runs on");
     guard.remove().await;
     main_again(&world, &before).await;

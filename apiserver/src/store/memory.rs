@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::picture::{Album, Objects, Picture};
 use super::watcher::{Before, Change, ChangeKind, Watcher};
 use super::{Draft, Object, Scope, TooOld};
 
@@ -33,16 +34,10 @@ pub(super) struct Shared {
     reached: watch::Sender<u64>,
 }
 
-/// Namespace and name.
-type Place = (Box<str>, Box<str>);
-
-fn place(object: &Object) -> Place {
-    (object.namespace().into(), object.name().into())
-}
-
 #[derive(Debug)]
 pub(super) struct Table {
-    objects: BTreeMap<Place, Object>,
+    objects: Objects,
+    album: Album,
     history: VecDeque<Arc<Change>>,
     history_bytes: usize,
     history_limit: usize,
@@ -129,7 +124,7 @@ impl Memory {
     pub fn put(&self, resource: &str, draft: &Draft) -> Put {
         let mut shared = self.lock();
         let table = shared.table(resource);
-        if let Some(before) = table.objects.get(&(draft.namespace().into(), draft.name().into()))
+        if let Some(before) = table.objects.get(draft.namespace(), draft.name())
             && before.is(draft)
         {
             return Put::Unchanged(before.clone());
@@ -147,7 +142,7 @@ impl Memory {
 
     /// Takes in what a durable store holds when it begins to be followed; nobody can have watched that.
     pub fn load(&self, resource: &str, object: Object) {
-        self.lock().table(resource).objects.insert(place(&object), object);
+        self.lock().table(resource).objects.insert(object);
     }
 
     /// Takes in what a durable store holds of a resource that is served from now on, in place of what is here. Watches
@@ -157,7 +152,7 @@ impl Memory {
         shared.resources.remove(resource);
         let table = shared.table(resource);
         (table.oldest, table.begun) = (revision, Some(revision));
-        table.objects = objects.into_iter().map(|object| (place(&object), object)).collect();
+        table.objects = objects.into_iter().collect();
     }
 
     /// Forgets all objects of a resource that is not served any more; watches under way are closed.
@@ -207,34 +202,38 @@ impl Memory {
 
     /// One object.
     pub fn get(&self, resource: &str, namespace: &str, name: &str) -> Option<Object> {
-        self.lock().resources.get(resource)?.objects.get(&(namespace.into(), name.into())).cloned()
+        self.lock().resources.get(resource)?.objects.get(namespace, name).cloned()
     }
 
     /// All objects in a scope, as they are now.
     pub fn list(&self, resource: &str, scope: &Scope) -> Listing {
-        let shared = self.lock();
-        let objects = shared.resources.get(resource).map(|table| table.now(scope)).unwrap_or_default();
-        Listing { revision: shared.revision, objects }
+        let picture = self.picture(resource);
+        Listing { revision: picture.revision, objects: picture.after(scope, None).cloned().collect() }
     }
 
     /// How many objects there are in a scope.
     pub fn count(&self, resource: &str, scope: &Scope) -> usize {
-        let shared = self.lock();
-        let Some(table) = shared.resources.get(resource) else { return 0 };
-        match scope {
-            Scope::All => table.objects.len(),
-            Scope::Namespace(_) => table.objects.values().filter(|o| scope.holds(o.namespace())).count(),
-        }
+        self.picture(resource).count(scope)
     }
 
-    /// All objects in a scope, as they were at that revision.
+    /// The objects of a resource as they are now.
+    pub fn picture(&self, resource: &str) -> Picture {
+        let shared = self.lock();
+        let objects = shared.resources.get(resource).map(|table| table.objects.clone()).unwrap_or_default();
+        Picture { revision: shared.revision, objects }
+    }
+
+    /// The objects of a resource as they were at that revision.
     ///
     /// # Errors
     /// When the revision is older than what is remembered.
-    pub fn list_at(&self, resource: &str, scope: &Scope, revision: u64) -> Result<Listing, TooOld> {
-        let mut shared = self.lock();
-        let objects = shared.table(resource).at(scope, revision)?;
-        Ok(Listing { revision, objects })
+    pub fn picture_at(&self, resource: &str, revision: u64) -> Result<Picture, TooOld> {
+        self.lock().table(resource).at(revision)
+    }
+
+    /// Remembers a picture for those who go on with it, while it keeps little alive.
+    pub fn keep(&self, resource: &str, picture: &Picture) {
+        self.lock().table(resource).album.keep(picture);
     }
 
     /// What changes in a scope after that revision.
@@ -260,7 +259,7 @@ impl Shared {
     fn put(&mut self, resource: &str, object: Object) -> Put {
         let revision = object.revision();
         let table = self.table(resource);
-        let before = table.objects.insert(place(&object), object.clone());
+        let before = table.objects.insert(object.clone());
         let put = if before.is_some() { Put::Updated(object.clone()) } else { Put::Created(object.clone()) };
         table.record(Change { revision, kind: ChangeKind::Put, object, before: before.into() });
         self.revision = revision;
@@ -269,7 +268,7 @@ impl Shared {
 
     fn delete(&mut self, resource: &str, namespace: &str, name: &str, revision: u64) -> Option<Object> {
         let table = self.table(resource);
-        let before = table.objects.remove(&(namespace.into(), name.into()))?;
+        let before = table.objects.remove(namespace, name)?;
         let object = before.at(revision);
         table.record(Change {
             revision,
@@ -293,7 +292,8 @@ impl Shared {
     fn table(&mut self, resource: &str) -> &mut Table {
         if !self.resources.contains_key(resource) {
             let table = Table {
-                objects: BTreeMap::new(),
+                objects: Objects::default(),
+                album: Album::default(),
                 history: VecDeque::new(),
                 history_bytes: 0,
                 history_limit: self.history_bytes,
@@ -330,37 +330,29 @@ impl Table {
         Ok(changes)
     }
 
-    fn now(&self, scope: &Scope) -> Vec<Object> {
-        let all = self.objects.iter();
-        all.map(|(_, object)| object).filter(|o| scope.holds(o.namespace())).cloned().collect()
-    }
-
-    /// The past is the present with every later change undone, newest first.
-    fn at(&self, scope: &Scope, revision: u64) -> Result<Vec<Object>, TooOld> {
+    /// The past is a picture of it, or the present with every later change undone, newest first.
+    fn at(&self, revision: u64) -> Result<Picture, TooOld> {
+        if let Some(kept) = self.album.find(revision) {
+            return Ok(kept.clone());
+        }
         if revision < self.oldest {
             return Err(TooOld { asked: revision, oldest: self.oldest });
         }
-        let mut past: BTreeMap<&Place, &Object> = self.objects.iter().collect();
-        let mut undone: BTreeMap<Place, Option<&Object>> = BTreeMap::new();
+        let mut objects = self.objects.clone();
         for change in self.history.iter().rev().take_while(|change| change.revision > revision) {
-            if matches!(change.before, Before::Forgotten) {
-                return Err(TooOld { asked: revision, oldest: change.revision });
+            match &change.before {
+                Before::Forgotten => return Err(TooOld { asked: revision, oldest: change.revision }),
+                Before::Object(before) => drop(objects.insert(before.clone())),
+                Before::Nothing => drop(objects.remove(change.object.namespace(), change.object.name())),
             }
-            undone.insert(place(&change.object), change.before.object());
         }
-        for (place, before) in &undone {
-            match before {
-                Some(object) => past.insert(place, object),
-                None => past.remove(place),
-            };
-        }
-        let all = past.into_iter();
-        Ok(all.map(|(_, object)| object).filter(|o| scope.holds(o.namespace())).cloned().collect())
+        Ok(Picture { revision, objects })
     }
 
     fn record(&mut self, change: Change) {
         let revision = change.revision;
         self.history_bytes += change.weight();
+        self.album.superseded(change.weight());
         self.history.push_back(Arc::new(change));
         self.forget_what_is_too_much();
         self.newest.send_replace(revision);

@@ -4,6 +4,7 @@
 
 mod memory;
 mod object;
+mod picture;
 mod watcher;
 
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod tests;
 pub(crate) use memory::HISTORY_CHANGES;
 pub use memory::{Followed, Listing, Memory, Put};
 pub use object::{Content, Draft, Object};
+pub use picture::Picture;
 pub use watcher::{Before, Change, ChangeKind, Watcher};
 
 /// Which objects of a resource are meant.

@@ -84,7 +84,10 @@ fn the_past_can_be_listed() {
     store.put("pods", &draft("a", "x", "blue"));
     store.delete("pods", "a", "y");
     store.put("pods", &draft("a", "z", "red"));
-    let at = |revision| names(&store.list_at("pods", &Scope::All, revision).unwrap().objects);
+    let at = |revision| {
+        let picture = store.picture_at("pods", revision).unwrap();
+        names(&picture.after(&Scope::All, None).cloned().collect::<Vec<_>>())
+    };
     assert!(at(0).is_empty());
     assert_eq!(at(1), ["a/x=red"]);
     assert_eq!(at(2), ["a/x=red", "a/y=red"]);
@@ -130,7 +133,7 @@ async fn a_watcher_that_falls_behind_is_told_so() {
     }
     assert_eq!(next(&mut watcher).await.unwrap_err(), TooOld { asked: 0, oldest: 1 });
     assert!(store.watch("pods", Scope::All, 0).is_err());
-    assert!(store.list_at("pods", &Scope::All, 0).is_err());
+    assert!(store.picture_at("pods", 0).is_err());
     assert!(store.watch("pods", Scope::All, 1).is_ok());
 }
 

@@ -66,7 +66,7 @@ impl Write<'_> {
                 removed => drop(removed?),
             }
         }
-        Ok(response(StatusCode::OK, page.json(self.resource, &options), &[]))
+        Ok(response(StatusCode::OK, page.json(self.resource), &[]))
     }
 
     /// Removes an object, or begins to.

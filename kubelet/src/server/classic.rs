@@ -21,7 +21,7 @@ pub async fn pods(State(context): State<Context>) -> Result<Response, Status> {
     let everything = ListOptions::default();
     let page = Page::read(context.board.store(), PODS, &Scope::All, &everything)?;
     let row = resources::row_of(PODS).ok_or_else(Status::no_such_path)?;
-    Ok((JSON, page.json(row, &everything)).into_response())
+    Ok((JSON, page.json(row)).into_response())
 }
 
 /// `/runningpods`: no more than names and images of what runs.

@@ -236,7 +236,7 @@ impl Node {
     }
 
     async fn has_its_port(&self, port: u16, sandbox: &Container) -> Result<(), String> {
-        let config = self.world.engine.inspect(&sandbox.id).await.host_config.unwrap_or_default();
+        let config = self.world.engine.inspect(&sandbox.id).await?.host_config.unwrap_or_default();
         let bindings = config.port_bindings.unwrap_or_default();
         let mut bound = bindings.values().flatten().flatten().filter_map(|b| b.host_port.clone());
         if bound.any(|bound| bound == port.to_string()) {
@@ -247,7 +247,7 @@ impl Node {
     }
 
     async fn sees_its_data(&self, slot: &Slot, container: &Container) -> Result<(), String> {
-        let pid = self.world.engine.inspect(&container.id).await.state.and_then(|s| s.pid).unwrap_or(0);
+        let pid = self.world.engine.inspect(&container.id).await?.state.and_then(|s| s.pid).unwrap_or(0);
         let seen = fs::read_to_string(format!("/proc/{pid}/root/config/key")).map_err(|e| e.to_string())?;
         if seen == format!("data {}", slot.data) { Ok(()) } else { Err(format!("it sees {seen:?}")) }
     }
@@ -316,7 +316,9 @@ impl Node {
         for entry in fs::read_dir(self.world.path("runs")).unwrap() {
             let path = entry.unwrap().path();
             let trace = fs::read_to_string(&path).unwrap();
-            if trace != "ran\n" {
+            // One that was taken away in the middle of it has left nothing yet.
+            let may_be_empty = !self.slots.iter().any(|slot| slot.wanted && path.ends_with(slot.trace()));
+            if trace != "ran\n" && !(trace.is_empty() && may_be_empty) {
                 return Err(format!("a job ran more than once: {} is {trace:?}", path.display()));
             }
         }

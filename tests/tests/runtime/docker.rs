@@ -48,7 +48,7 @@ async fn what_the_engine_refuses_is_left_out_and_told() {
         assert_eq!(identity, spec.identity);
         assert_eq!(container.image, spec.image);
 
-        let host = Engine::connect().await.inspect(&container.id).await.host_config.unwrap();
+        let host = Engine::connect().await.inspect(&container.id).await.unwrap().host_config.unwrap();
         let mut without = Vec::new();
         if host.oom_score_adj != Some(-997) {
             without.push("oom_score_adj -997");
