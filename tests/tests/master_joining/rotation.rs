@@ -39,6 +39,10 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
     old_node.asks(&master, &Shows::Nothing, ("old", CLIENT), &request).await;
     admin(&master, "certificate approve old").await;
     let of_old = old_node.is_signed(&master, &Shows::Nothing, "old").await;
+    let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    let (code, made) =
+        old_node.sends(&master, &Shows::Certificate(&of_old), "/api/v1/nodes", Some(&node)).await;
+    assert_eq!(code, 201, "{made}");
     // A watch that goes on until its root is retired.
     let url = format!("https://127.0.0.1:{}/api/v1/namespaces?watch=true", master.port);
     let mut watch = master.client().get(&url).send().await.unwrap();
@@ -81,6 +85,17 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
         checked.contains("two roots are believed") && checked.contains("master rotate-ca --retire"),
         "{checked}"
     );
+    // Whom it would shut out, until that node shows what the new root has signed.
+    let late = "1 node without a certificate of the new root: n1";
+    assert!(checked.contains(late), "{checked}");
+    let request = old_node.request("kubelet:n1", "");
+    old_node.asks(&master, &Shows::Certificate(&of_old), ("renewed", CLIENT), &request).await;
+    let renewed = old_node.is_signed(&master, &Shows::Nothing, "renewed").await;
+    let ready = serde_json::json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let (code, told) = old_node.patches(&master, &renewed, "/api/v1/nodes/n1/status", &ready).await;
+    assert_eq!(code, 200, "{told}");
+    let checked = master.verb(&["check"]).await.stdout;
+    assert!(!checked.contains("of the new root:") && checked.contains("two roots"), "{checked}");
     let mut new_watch = master.client().get(&url).send().await.unwrap();
     assert!(new_watch.chunk().await.unwrap().is_some());
     let twice = master.verb(&["rotate-ca"]).await;
