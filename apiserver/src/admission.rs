@@ -114,4 +114,10 @@ pub trait Admission: Send + Sync {
     async fn validate(&self, _attempt: &Attempt<'_>) -> Result<(), Status> {
         Ok(())
     }
+
+    /// Whether an object that is there only keeps the place of the one of its name that this user makes: then that one is
+    /// written over it, and made nonetheless.
+    fn keeps_place(&self, _resource: &Resource, _there: &Json, _user: &Identity) -> bool {
+        false
+    }
 }

@@ -34,6 +34,8 @@ pub struct Identity {
     pub extra: BTreeMap<String, Vec<String>>,
     /// SHA-256 of the public key (SubjectPublicKeyInfo) of the certificate, in hex; whoever was known by something else has none.
     pub key: Option<String>,
+    /// The name (CN) of the authority that signed the certificate, where it has one.
+    pub signed_by: Option<String>,
     /// From where the request came, where it came over a network; no credentials say so.
     pub peer: Option<IpAddr>,
 }
@@ -69,6 +71,8 @@ impl Identity {
         let mut identity = Self::of_name(certificate.subject())?;
         identity.extra.insert(CREDENTIAL.to_owned(), vec![format!("X509SHA256={}", hash_of(der))]);
         identity.key = Some(hash_of(certificate.public_key().raw));
+        let signer = certificate.issuer().iter_common_name().last().and_then(|name| name.as_str().ok());
+        identity.signed_by = signer.map(str::to_owned);
         Some(identity)
     }
 

@@ -17,8 +17,8 @@ use crate::unread;
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections served at once; the next ones wait in the kernel's queue. Twice the watches a big cluster's master is asked for.
 const CONNECTIONS: usize = 20_000;
-/// How long answers under way get to end once the server stops; watches and followed logs never do by themselves.
-const DRAIN: Duration = Duration::from_secs(2);
+/// How long answers under way get to end once the server stops, or does not believe their client any more; watches and followed logs never do by themselves.
+pub(crate) const DRAIN: Duration = Duration::from_secs(2);
 
 /// Serves connections until `shutdown` becomes true or its sender is gone.
 pub async fn serve<L: Listener>(listener: L, router: Router, shutdown: watch::Receiver<bool>) {

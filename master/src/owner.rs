@@ -13,7 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// Where the note lies in the store, beside all that is served.
-const KEY: &str = "/coracle/authority";
+pub(crate) const KEY: &str = "/coracle/authority";
 /// What the keys of objects begin with.
 const OBJECTS: &str = "/registry/";
 
@@ -73,16 +73,16 @@ enum Verdict {
 }
 
 /// Makes sure that the store is this master's, and notes it there; `made` says that a root authority or a key of service
-/// accounts was made just now.
+/// accounts was made just now. False when the note could not be written, which is to be tried again.
 ///
 /// # Errors
 /// When other masters have it, or it cannot be read.
-pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &Path) -> Result<(), Error> {
+pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &Path) -> Result<bool, Error> {
     let found = store.get(KEY).await?.entry;
     let is_empty = store.range(OBJECTS, None, 1).await?.entries.is_empty();
     let refuse = |what| Error::Foreign { what, pki: pki.to_owned() };
     match judge(noted(found.as_ref()).as_ref(), own, kept, made && !is_empty) {
-        Verdict::Own => return Ok(()),
+        Verdict::Own => return Ok(true),
         Verdict::Refuse(what) => return Err(refuse(what)),
         Verdict::Note => {}
         Verdict::NoteAndWarn(what) => tracing::warn!(
@@ -94,16 +94,16 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
     let expected = found.map_or(Expected::Absent, |entry| Expected::Modified(entry.modified));
     let text = serde_json::to_vec(own).unwrap_or_default();
     match store.commit(Transaction::put(KEY, expected, Bytes::from(text))).await {
-        Ok(Outcome::Committed { .. }) => Ok(()),
+        Ok(Outcome::Committed { .. }) => Ok(true),
         // Another master was a moment faster.
         Ok(Outcome::Conflict { current, .. }) => match noted(current.as_ref()) {
-            Some(other) if is_of(&other, own) => Ok(()),
+            Some(other) if is_of(&other, own) => Ok(true),
             other => Err(refuse(other.map_or("authority", |other| difference(&other, own)))),
         },
         Err(error) => {
             // A full disk is no reason not to show what there is.
-            tracing::warn!(%error, "cannot note in the store which authority it goes with; the next start tries again");
-            Ok(())
+            tracing::warn!(%error, "cannot note in the store which authority it goes with; it is tried again every minute");
+            Ok(false)
         }
     }
 }

@@ -14,7 +14,6 @@ use apiserver::tls::{self, Keys};
 use apiserver::{Catalog, Status, bounds, kinds};
 use axum::{Router, middleware};
 use jiff::{SignedDuration, Timestamp};
-use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -96,8 +95,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let is_made = made.iter().any(|file| *file != pki::INTERMEDIATE_CERTIFICATE);
     let mark = keep::mark(&pki, &service_account_key);
-    owner::claim(&*store, &mark, kept, is_made, &data_dir.pki()).await?;
-    let owned = Owned { store: store.clone(), service_account_key, kept };
+    let is_noted = owner::claim(&*store, &mark, kept, is_made, &data_dir.pki()).await?;
+    let noted = is_noted.then(|| mark.root_authority.clone());
+    let owned = Owned { store: store.clone(), service_account_key, kept, noted };
     let (looked_at, looked_into) = (store.clone(), store.clone());
     let checks =
         Checks::new()
@@ -225,7 +225,7 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
 }
 
 /// What a file tells and how it is shown; says in the log when it is time for a new one.
-fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<ServerConfig>)> {
+fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<tls::Config>)> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {shown}"))?;
     let now = Timestamp::now();

@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod binary;
+pub mod certificates;
 mod chance;
 mod engine;
 mod etcd;

@@ -1,5 +1,5 @@
 //! A connection that breaks off when nothing of what is sent has been taken for too long, so that nothing waits for ever
-//! for a client that does not read.
+//! for a client that does not read; and that ends with the belief in its client once it has become something else.
 
 use std::io;
 use std::pin::Pin;
@@ -11,22 +11,31 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::believed::Cut;
+
 /// How long a client may take nothing of what is sent: a laptop that sleeps for a moment may, one that is gone may not.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Why one was cut.
+const UNBELIEVED: &str = "its client is not believed any more";
 
 /// A connection with a client that reads.
-#[derive(Debug)]
 pub(super) struct Brisk<S> {
     stream: S,
     patient: Arc<AtomicBool>,
     /// Runs while there is something to send that is not taken.
     waiting: Option<Pin<Box<Sleep>>>,
+    cut: Cut,
 }
 
 impl<S> Brisk<S> {
     /// `patient` is set once the connection has become something else, whose ends see for themselves.
-    pub(super) fn new(stream: S, patient: Arc<AtomicBool>) -> Self {
-        Self { stream, patient, waiting: None }
+    pub(super) fn new(stream: S, patient: Arc<AtomicBool>, cut: Cut) -> Self {
+        Self { stream, patient, waiting: None, cut }
+    }
+
+    /// Whether it has become something else that is to end now.
+    fn is_cut(&mut self, context: &mut Context<'_>) -> bool {
+        self.patient.load(Ordering::Relaxed) && self.cut.is_due(context)
     }
 
     /// What comes of trying to send.
@@ -47,6 +56,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Brisk<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.is_cut(context) {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, UNBELIEVED)));
+        }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
@@ -90,6 +102,8 @@ mod tests {
     //! Who reads is waited for, who does not is given up.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+    use std::future::pending;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
     use tokio::time::Instant;
 
@@ -100,7 +114,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_that_does_not_read_is_given_up() {
         let (near, _far) = duplex(BYTES);
-        let mut connection = Brisk::new(near, Arc::default());
+        let mut connection = Brisk::new(near, Arc::default(), Cut::when(pending()));
         let begun = Instant::now();
         let ended = connection.write_all(&[0; 2 * BYTES]).await.unwrap_err();
         assert_eq!((ended.kind(), begun.elapsed().as_secs()), (io::ErrorKind::TimedOut, PATIENCE.as_secs()));
@@ -109,7 +123,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn one_that_reads_slowly_or_is_something_else_by_now_is_not() {
         let (near, mut far) = duplex(BYTES);
-        let mut connection = Brisk::new(near, Arc::default());
+        let mut connection = Brisk::new(near, Arc::default(), Cut::when(pending()));
         let slow = tokio::spawn(async move {
             let mut piece = [0; BYTES];
             for _ in 0..4 {
@@ -120,7 +134,7 @@ mod tests {
         connection.write_all(&[0; 4 * BYTES]).await.unwrap();
         slow.await.unwrap();
         let (near, _far) = duplex(BYTES);
-        let mut connection = Brisk::new(near, Arc::new(AtomicBool::new(true)));
+        let mut connection = Brisk::new(near, Arc::new(AtomicBool::new(true)), Cut::when(pending()));
         let waited = tokio::time::timeout(4 * PATIENCE, connection.write_all(&[0; 2 * BYTES])).await;
         assert!(waited.is_err(), "it still waits");
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 /// Certificates and key of a server.
@@ -15,6 +16,27 @@ pub struct Keys {
     pub key: PrivateKeyDer<'static>,
     /// Who may sign client certificates; where there is nobody, no client can say who it is.
     pub client_authorities: Vec<CertificateDer<'static>>,
+}
+
+/// How a server shakes hands.
+#[derive(Debug)]
+pub struct Config {
+    server: Arc<ServerConfig>,
+    /// Who says whether a client's certificate is believed; `None` where none is.
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+impl Config {
+    /// The same for rustls.
+    pub fn server(&self) -> &Arc<ServerConfig> {
+        &self.server
+    }
+
+    /// Whether an authority stands for a client that has shown these certificates, its own first, at that time.
+    pub(super) fn believes(&self, chain: &[CertificateDer<'static>], at: UnixTime) -> bool {
+        let Some((own, rest)) = chain.split_first() else { return true };
+        self.clients.as_ref().is_some_and(|clients| clients.verify_client_cert(own, rest, at).is_ok())
+    }
 }
 
 /// Why certificates cannot be used.
@@ -32,20 +54,20 @@ pub enum Error {
 ///
 /// # Errors
 /// When key and certificate do not belong together or an authority is none.
-pub fn config(keys: Keys) -> Result<Arc<ServerConfig>, Error> {
+pub fn config(keys: Keys) -> Result<Arc<Config>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut roots = RootCertStore::empty();
     for authority in keys.client_authorities {
         roots.add(authority).map_err(|error| Error::Clients(error.to_string()))?;
     }
-    let verifier = if roots.is_empty() {
-        WebPkiClientVerifier::no_client_auth()
+    let clients = if roots.is_empty() {
+        None
     } else {
-        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .allow_unauthenticated()
-            .build()
-            .map_err(|error| Error::Clients(error.to_string()))?
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let verifier = verifier.allow_unauthenticated().build();
+        Some(verifier.map_err(|error| Error::Clients(error.to_string()))?)
     };
+    let verifier = clients.clone().unwrap_or_else(WebPkiClientVerifier::no_client_auth);
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
         .map_err(Error::Serving)?
@@ -53,5 +75,5 @@ pub fn config(keys: Keys) -> Result<Arc<ServerConfig>, Error> {
         .with_single_cert(keys.chain, keys.key)
         .map_err(Error::Serving)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+    Ok(Arc::new(Config { server: Arc::new(config), clients }))
 }

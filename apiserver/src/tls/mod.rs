@@ -1,11 +1,13 @@
-//! Any router over TLS: one handshake and one identity a connection, HTTP/1.1 and HTTP/2, certificates that may be swapped.
+//! Any router over TLS: one handshake and one identity a connection, HTTP/1.1 and HTTP/2, certificates that may be swapped, and
+//! authorities: who is not believed any more is sent away.
 
+mod believed;
 mod brisk;
 mod busy;
 mod config;
 mod serve;
 
-pub use config::{Error, Keys, config};
+pub use config::{Config, Error, Keys, config};
 pub use serve::{keep_alive, serve};
 
 #[cfg(test)]

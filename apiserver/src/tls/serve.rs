@@ -14,18 +14,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustix::net::sockopt;
-use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
+use super::believed::{Believed, Cut};
 use super::brisk::Brisk;
 use super::busy::Busy;
+use super::config::Config;
 use crate::Identity;
 use crate::held::Held;
-use crate::serve::{HEADER_TIMEOUT, accept, told_to_stop};
+use crate::serve::{DRAIN, HEADER_TIMEOUT, accept, told_to_stop};
 use crate::unread;
 
 /// How long a handshake may take: a few round trips over the worst of networks.
@@ -41,18 +42,18 @@ const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Serves TLS connections until `shutdown` becomes true or its sender is gone.
 ///
-/// Every connection begins with the latest configuration: a new one swaps certificates without a dropped connection.
+/// Every connection begins with the latest configuration: a new one swaps certificates without a dropped connection, but for
+/// those of clients for which none of its authorities stands any more: they end once what is under way is answered.
 /// The sender of `config` may go, the last configuration stays in force.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
-    config: watch::Receiver<Arc<ServerConfig>>,
+    configs: watch::Receiver<Arc<Config>>,
     shutdown: watch::Receiver<bool>,
 ) {
     let stopped = shutdown.clone();
     accept(listener, shutdown, |stream, peer| {
-        let acceptor = TlsAcceptor::from(config.borrow().clone());
-        let served = connection(stream, peer.ip(), acceptor, router.clone(), stopped.clone());
+        let served = connection(stream, peer.ip(), configs.clone(), router.clone(), stopped.clone());
         async move {
             if let Err(error) = served.await {
                 tracing::debug!(%peer, error, "a connection ended early");
@@ -65,11 +66,12 @@ pub async fn serve(
 async fn connection(
     stream: TcpStream,
     peer: IpAddr,
-    acceptor: TlsAcceptor,
+    mut configs: watch::Receiver<Arc<Config>>,
     router: Router,
     mut shutdown: watch::Receiver<bool>,
 ) -> Result<(), String> {
     keep_alive(&stream);
+    let acceptor = TlsAcceptor::from(configs.borrow_and_update().server().clone());
     let shaken = tokio::select! {
         shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)) => shaken,
         () = told_to_stop(&mut shutdown) => return Ok(()),
@@ -83,7 +85,10 @@ async fn connection(
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let builder = builder(is_http2);
     let (busy, upgraded) = (Arc::new(Busy::default()), Arc::new(AtomicBool::new(false)));
-    let stream = TokioIo::new(Brisk::new(stream, upgraded.clone()));
+    let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let believed = Believed::new(chain, configs);
+    let cut = Cut::when(believed.clone().lost());
+    let stream = TokioIo::new(Brisk::new(stream, upgraded.clone(), cut));
     let used = busy.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
         let (router, identity) = (router.clone(), identity.clone());
@@ -102,12 +107,20 @@ async fn connection(
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
-    tokio::select! {
+    let is_lost = tokio::select! {
         ended = &mut connection => return ended.map_err(|error| error.to_string()),
-        () = told_to_stop(&mut shutdown) => {}
-        () = busy.idle() => {}
-    }
+        () = told_to_stop(&mut shutdown) => false,
+        () = busy.idle() => false,
+        () = believed.lost() => true,
+    };
     connection.as_mut().graceful_shutdown();
+    if is_lost {
+        // Watches and followed logs do not end by themselves.
+        let ended = tokio::time::timeout(DRAIN, connection).await;
+        return ended
+            .map_err(|_| "its client is not believed any more".to_owned())?
+            .map_err(|error| error.to_string());
+    }
     connection.await.map_err(|error| error.to_string())
 }
 

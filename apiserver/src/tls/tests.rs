@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use axum::routing::get;
 use axum::{Extension, Router};
+use futures_util::StreamExt as _;
 use http_body_util::{BodyExt as _, Empty};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Keys, config, serve};
+use super::{Config, Keys, config, serve};
 use crate::Identity;
 
 /// Longer than anything here takes.
@@ -51,13 +52,23 @@ impl Authority {
         (certificate.der().clone(), PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 
-    fn server(&self) -> Arc<ServerConfig> {
+    fn server(&self) -> Arc<Config> {
+        self.server_believing(&[self])
+    }
+
+    /// A server of this authority that believes clients of these.
+    fn server_believing(&self, authorities: &[&Self]) -> Arc<Config> {
         let (certificate, key) = self.signed("localhost", "", ExtendedKeyUsagePurpose::ServerAuth);
-        config(Keys { chain: vec![certificate], key, client_authorities: vec![self.0.der().clone()] })
-            .unwrap()
+        let client_authorities = authorities.iter().map(|authority| authority.0.der().clone()).collect();
+        config(Keys { chain: vec![certificate], key, client_authorities }).unwrap()
     }
 
     fn client(&self, own: Option<(&str, &str)>, protocol: &[u8]) -> ClientConfig {
+        self.client_signed_by(self, own, protocol)
+    }
+
+    /// A client that believes this authority, and shows what that one has signed.
+    fn client_signed_by(&self, signer: &Self, own: Option<(&str, &str)>, protocol: &[u8]) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -68,7 +79,7 @@ impl Authority {
         let mut client = match own {
             None => builder.with_no_client_auth(),
             Some((user, group)) => {
-                let (certificate, key) = self.signed(user, group, ExtendedKeyUsagePurpose::ClientAuth);
+                let (certificate, key) = signer.signed(user, group, ExtendedKeyUsagePurpose::ClientAuth);
                 builder.with_client_auth_cert(vec![certificate], key).unwrap()
             }
         };
@@ -79,7 +90,7 @@ impl Authority {
 
 struct Bed {
     address: SocketAddr,
-    swap: watch::Sender<Arc<ServerConfig>>,
+    swap: watch::Sender<Arc<Config>>,
     stop: watch::Sender<bool>,
     served: tokio::task::JoinHandle<()>,
 }
@@ -88,7 +99,8 @@ impl Bed {
     async fn new(authority: &Authority) -> Self {
         let who =
             |Extension(who): Extension<Identity>| async move { format!("{} {:?}", who.user, who.groups) };
-        let router = Router::new().route("/", get(who)).route("/echo", get(echo));
+        let router =
+            Router::new().route("/", get(who)).route("/echo", get(echo)).route("/endless", get(endless));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (swap, configured) = watch::channel(authority.server());
@@ -146,11 +158,15 @@ async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body:
         .unwrap()
 }
 
-#[tokio::test]
-async fn a_connection_may_become_something_else() {
-    let authority = Authority::new();
-    let bed = Bed::new(&authority).await;
-    let stream = bed.connect(authority.client(None, b"http/1.1")).await.unwrap();
+/// Goes on without an end, as watches do.
+async fn endless() -> axum::body::Body {
+    let first = futures_util::stream::once(async { Ok::<_, std::io::Error>("begun") });
+    axum::body::Body::from_stream(first.chain(futures_util::stream::pending()))
+}
+
+/// A connection that has become a pipe.
+async fn pipe(bed: &Bed, client: ClientConfig) -> TokioIo<hyper::upgrade::Upgraded> {
+    let stream = bed.connect(client).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection.with_upgrades());
     let request = http::Request::get("/echo")
@@ -161,11 +177,76 @@ async fn a_connection_may_become_something_else() {
         .unwrap();
     let response = sender.send_request(request).await.unwrap();
     assert_eq!(response.status(), 101);
-    let mut pipe = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
-    pipe.write_all(b"hello").await.unwrap();
+    TokioIo::new(hyper::upgrade::on(response).await.unwrap())
+}
+
+/// Whether a pipe still sends back what comes.
+async fn echoes(pipe: &mut TokioIo<hyper::upgrade::Upgraded>) -> bool {
     let mut answer = [0; 5];
-    tokio::time::timeout(DEADLINE, pipe.read_exact(&mut answer)).await.unwrap().unwrap();
-    assert_eq!(&answer, b"hello");
+    pipe.write_all(b"hello").await.is_ok()
+        && tokio::time::timeout(DEADLINE, pipe.read_exact(&mut answer)).await.unwrap().is_ok()
+}
+
+#[tokio::test]
+async fn a_connection_may_become_something_else() {
+    let authority = Authority::new();
+    let bed = Bed::new(&authority).await;
+    assert!(echoes(&mut pipe(&bed, authority.client(None, b"http/1.1")).await).await);
+}
+
+#[tokio::test]
+async fn who_is_not_believed_any_more_is_sent_away_and_nobody_else() {
+    let (authority, retired) = (Authority::new(), Authority::new());
+    let bed = Bed::new(&authority).await;
+    bed.swap.send_replace(authority.server_believing(&[&authority, &retired]));
+    let request = |path: &str| {
+        let request = http::Request::get(format!("https://localhost{path}")).header("host", "localhost");
+        request.body(Empty::<bytes::Bytes>::new()).unwrap()
+    };
+    let jane = Some(("jane", "dev"));
+    let clients = [
+        (authority.client(jane, b"h2"), authority.client(jane, b"http/1.1"), true),
+        (authority.client(None, b"h2"), authority.client(None, b"http/1.1"), true),
+        (
+            authority.client_signed_by(&retired, jane, b"h2"),
+            authority.client_signed_by(&retired, jane, b"http/1.1"),
+            false,
+        ),
+    ];
+    let mut open = Vec::new();
+    for (http2, http1, stays) in clients {
+        let stream = TokioIo::new(bed.connect(http2).await.unwrap());
+        let (mut sender, connection) =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let mut watch = sender.send_request(request("/endless")).await.unwrap().into_body();
+        assert_eq!(watch.frame().await.unwrap().unwrap().into_data().unwrap(), "begun");
+        let stream = TokioIo::new(bed.connect(http1.clone()).await.unwrap());
+        let (mut idle, waits) = hyper::client::conn::http1::handshake(stream).await.unwrap();
+        let waits = tokio::spawn(waits);
+        idle.send_request(request("/")).await.unwrap().into_body().collect().await.unwrap();
+        open.push((sender, watch, connection, idle, waits, pipe(&bed, http1).await, stays));
+    }
+    bed.swap.send_replace(authority.server());
+    // Those who go are waited for, so that the others have had the time to go too.
+    open.sort_by_key(|(.., stays)| *stays);
+    for (mut sender, mut watch, connection, mut idle, waits, mut pipe, stays) in open {
+        if stays {
+            assert_eq!(sender.send_request(request("/")).await.unwrap().status(), 200);
+            assert_eq!(idle.send_request(request("/")).await.unwrap().status(), 200);
+            assert!(echoes(&mut pipe).await && !connection.is_finished());
+            continue;
+        }
+        let cut = tokio::time::timeout(DEADLINE, watch.frame()).await.unwrap();
+        assert!(cut.is_none_or(|frame| frame.is_err()));
+        let _ = tokio::time::timeout(DEADLINE, connection).await.expect("the connection of a watch ends");
+        let _ = tokio::time::timeout(DEADLINE, waits).await.expect("one that nothing is asked over ends");
+        assert!(!echoes(&mut pipe).await);
+        assert!(
+            sender.send_request(request("/")).await.is_err()
+                && idle.send_request(request("/")).await.is_err()
+        );
+    }
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! The one way by which an object is completed, checked and written, new or over the one that is there.
 
+use std::sync::Arc;
+
 use api::apply::{self, Part as Owned, Writer, track_update};
 use api::equal::equal_fields;
 use api::strategy::{Cause, Json, mistyped};
@@ -11,7 +13,7 @@ use uuid::Uuid;
 use super::body::Sent;
 use super::meta::Fresh;
 use super::{Write, check_name, delete, meta, response};
-use crate::admission::{Attempt, Operation, Warnings};
+use crate::admission::{Admission, Attempt, Operation, Warnings};
 use crate::registry;
 use crate::resource::{self, Subresource};
 use crate::status::Status;
@@ -101,26 +103,43 @@ impl Written {
 }
 
 impl Write<'_> {
-    /// Writes a new object; `None` when there is one of its name.
+    /// Writes a new object, be it over one that keeps its place; `None` when there is one of its name.
     pub(super) async fn commit_new(&self, mut sent: Sent, by: By) -> Result<Option<Written>, Status> {
         let fresh = fresh(self.now);
         meta::created(self.resource, &mut sent.object, self.namespace, &fresh)?;
         let name = meta::text(&sent.object, "name").to_owned();
         check_name(self.resource, &name)?;
+        let there = self.placeholder(&name);
+        if let Some(there) = &there {
+            meta::goes_on(&mut sent.object, &self.resource.bare(there));
+        }
         let mut complete = self.complete(Operation::Create, &name, sent, None, by).await?;
         self.resource.strategy.prepare(&mut complete.object, None, &self.part());
         let record = std::mem::take(&mut complete.record);
         let (object, warnings) = self.check(Operation::Create, &name, complete, &record, None).await?;
         if self.options.dry_run {
-            return Ok(self.find(&name).is_none().then(|| Written::told(object, &record, true, warnings)));
+            let is_free = there.is_some() || self.find(&name).is_none();
+            return Ok(is_free.then(|| Written::told(object, &record, true, warnings)));
         }
         let object = self.as_stored(object);
         let content = Content { object: &object, record: &record };
-        match self.desk.registry.create(self.resource, content).await {
+        let written = match &there {
+            Some(there) => self.desk.registry.replace(self.resource, there, content).await,
+            None => self.desk.registry.create(self.resource, content).await,
+        };
+        match written {
             Ok(object) => Ok(Some(Written::stored(self, object, true, warnings))),
             Err(registry::Error::Exists) => Ok(None),
             Err(error) => Err(self.failed(&name, &error)),
         }
+    }
+
+    /// The object that keeps the place of one that is to be made.
+    fn placeholder(&self, name: &str) -> Option<Object> {
+        let there = self.find(name)?;
+        let tree = self.resource.bare(&there);
+        let keeps = |admission: &Arc<dyn Admission>| admission.keeps_place(self.resource, &tree, &self.user);
+        self.desk.admission.iter().any(keeps).then_some(there)
     }
 
     /// Writes an object over the one that is there, or takes that one out when the last thing it waited for is gone;

@@ -85,6 +85,13 @@ pub(super) fn created(
     Ok(())
 }
 
+/// Makes a new object the same that has kept its place.
+pub(super) fn goes_on(object: &mut Map<String, Value>, there: &Map<String, Value>) {
+    for field in ["uid", "creationTimestamp"] {
+        metadata(object).insert(field.to_owned(), text(there, field).into());
+    }
+}
+
 /// Prepares an object to be created by an update of that name.
 ///
 /// # Errors

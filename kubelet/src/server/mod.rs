@@ -23,7 +23,6 @@ use std::sync::Arc;
 use apiserver::{Api, Catalog, Version, tls};
 use axum::Router;
 use axum::routing::{any, get, post};
-use rustls::ServerConfig;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -96,7 +95,7 @@ pub async fn serve_socket(
 pub async fn serve_https(
     listener: TcpListener,
     context: &Context,
-    config: watch::Receiver<Arc<ServerConfig>>,
+    config: watch::Receiver<Arc<tls::Config>>,
     shutdown: watch::Receiver<bool>,
 ) {
     tls::serve(listener, guard::guarded(router(context)), config, shutdown).await;

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use apiserver::tls::{self, Keys};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
-use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::AsyncReadExt as _;
@@ -90,7 +89,7 @@ impl Serving {
         files: Files,
         node: &str,
         addresses: &[IpAddr],
-    ) -> Result<(Self, Arc<ServerConfig>), Error> {
+    ) -> Result<(Self, Arc<tls::Config>), Error> {
         let own = Own::new(node, addresses)?;
         let mut found = files.read().await?;
         let config = match found.config(&files, &own) {
@@ -110,8 +109,9 @@ impl Serving {
         Ok((Self { files, own, found }, config))
     }
 
-    /// Takes up what changes for as long as anybody is served; connections that are open go on as they are.
-    pub async fn follow(mut self, swap: watch::Sender<Arc<ServerConfig>>) {
+    /// Takes up what changes for as long as anybody is served; connections that are open go on, but for
+    /// those of masters that are not believed any more.
+    pub async fn follow(mut self, swap: watch::Sender<Arc<tls::Config>>) {
         let mut told = String::new();
         loop {
             tokio::select! {
@@ -138,7 +138,7 @@ impl Serving {
     }
 
     /// What is served from now on, if that is something else than before.
-    async fn changed(&mut self) -> Result<Option<Arc<ServerConfig>>, Error> {
+    async fn changed(&mut self) -> Result<Option<Arc<tls::Config>>, Error> {
         let found = self.files.read().await?;
         if found == self.found {
             return Ok(None);
@@ -172,7 +172,7 @@ impl Files {
 }
 
 impl Found {
-    fn config(&self, files: &Files, own: &Own) -> Result<Arc<ServerConfig>, Error> {
+    fn config(&self, files: &Files, own: &Own) -> Result<Arc<tls::Config>, Error> {
         let named = files.client_authorities.as_ref();
         let client_authorities = if named.is_none() && self.authorities.is_empty() {
             Vec::new()

@@ -1,10 +1,11 @@
 //! How a node registers: what is noted of it then, and what of that it never writes itself; and which pods a node is given that
 //! is not trusted.
 
-use apiserver::Status;
+use api::strategy::Json;
 use apiserver::admission::{Admission, Attempt, Operation};
 use apiserver::auth::nodes::names::is_mirror;
 use apiserver::auth::nodes::node_of;
+use apiserver::{Identity, Resource, Status};
 use async_trait::async_trait;
 use jiff::Timestamp;
 
@@ -28,11 +29,12 @@ impl Registration {
 
     /// A Node that is made: by the node itself, which is noted, or by somebody who may say what he likes.
     fn register(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        if node_of(attempt.user).is_some() {
-            let peer = attempt.user.peer;
-            trust::admit(&self.wanted, peer).map_err(|why| forbidden(attempt, &why))?;
-            let key = attempt.user.key.as_deref();
-            trust::note(&mut attempt.object, peer, key);
+        if let Some(node) = node_of(attempt.user) {
+            trust::admit(&self.wanted, attempt.user.peer).map_err(|why| forbidden(attempt, &why))?;
+            trust::note(&mut attempt.object, attempt.user);
+            if let Some(reserved) = self.lookup.get("nodes", "", node).filter(trust::is_reserved) {
+                trust::take_over(&mut attempt.object, &reserved);
+            }
         }
         if let Some(found) = trust::judge(&self.wanted, &attempt.object) {
             trust::settle(&mut attempt.object, &found, Timestamp::now());
@@ -74,6 +76,9 @@ impl Admission for Registration {
             (Operation::Create, None, _) => self.register(attempt),
             (Operation::Update, _, Some(old)) if node_of(attempt.user).is_some() => {
                 trust::keep(&mut attempt.object, old);
+                if trust::is_signed_anew(old, attempt.user) {
+                    trust::note_signer(&mut attempt.object, attempt.user);
+                }
                 Ok(())
             }
             _ => Ok(()),
@@ -86,5 +91,10 @@ impl Admission for Registration {
             return self.place(attempt);
         }
         Ok(())
+    }
+
+    fn keeps_place(&self, resource: &Resource, there: &Json, user: &Identity) -> bool {
+        let name = there.get("metadata").and_then(|metadata| metadata.get("name")?.as_str());
+        resource.stored() == "nodes" && trust::is_reserved(there) && name.is_some() && node_of(user) == name
     }
 }

@@ -83,7 +83,14 @@ pub async fn run(target: &Target) -> Report {
     }
     if let Some((config, version)) = answers {
         match Client::outside(&Remote::from(config)) {
-            Ok(client) => World::read(&client.called("check"), now, version).await.judge(&mut report),
+            Ok(client) => {
+                let world = World::read(&client.called("check"), now, version).await;
+                world.judge(&mut report);
+                let rotating = here.as_ref().filter(|here| here.retiring.is_some());
+                if let Some(signer) = rotating.and_then(|here| here.signer.as_deref()) {
+                    report.add("nodes of the old root", world.unrenewed(signer));
+                }
+            }
             Err(error) => {
                 let way = way(&file, config, here.as_ref());
                 let refusal = Refusal::Unusable(error.to_string());

@@ -60,7 +60,8 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
 fn server(pki: &Pki, names: &Names) -> Arc<ServerConfig> {
     let serving = pki.serving(names, now()).unwrap();
     let client_authorities = pki.client_authorities();
-    apiserver::tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities }).unwrap()
+    let config = apiserver::tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities });
+    config.unwrap().server().clone()
 }
 
 fn client(root_pem: &str, credentials: Option<&Credentials>) -> ClientConfig {

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 
 use api::strategy::Json;
+use apiserver::Identity;
 pub use apiserver::auth::nodes::keys::KEYS;
 use apiserver::auth::nodes::keys::{MOST_KEYS, of_node};
 use jiff::Timestamp;
@@ -19,6 +20,10 @@ pub const OURS: &str = "coracle.io/";
 pub const FROM: &str = "coracle.io/registered-from";
 /// The annotation by which an administrator says it himself: `true` or `false`.
 pub const DECLARED: &str = "coracle.io/trusted";
+/// The annotation that says which authority has signed the certificate that the node showed last when it wrote its Node.
+pub const SIGNED_BY: &str = "coracle.io/signed-by";
+/// The annotation of a Node that the master has made for a machine that has not registered yet: it keeps the place, and the key.
+pub const RESERVED: &str = "coracle.io/reserved";
 /// The condition.
 pub const CONDITION: &str = "Trusted";
 /// The taint of nodes of which it does not hold, and what it does to pods that do not tolerate it.
@@ -51,14 +56,68 @@ pub fn admit(wanted: &NodeAdmission, peer: Option<IpAddr>) -> Result<(), String>
     }
 }
 
-/// Notes at a Node from where it registered and by which key it was known, in place of whatever is noted there.
-pub fn note(node: &mut Json, peer: Option<IpAddr>, key: Option<&str>) {
-    let Some(annotations) = part(node, "metadata").and_then(|metadata| part(metadata, "annotations")) else {
-        return;
-    };
+/// Notes at a Node from where it registered and by which certificate it was known, in place of whatever is noted there.
+pub fn note(node: &mut Json, who: &Identity) {
+    let Some(annotations) = annotations(node) else { return };
     annotations.retain(|name, _| !name.starts_with(OURS));
-    let noted = [(FROM, peer.map(|peer| peer.to_string())), (KEYS, key.map(str::to_owned))];
+    let from = who.peer.map(|peer| peer.to_string());
+    let noted = [(FROM, from), (KEYS, who.key.clone()), (SIGNED_BY, who.signed_by.clone())];
     annotations.extend(noted.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))));
+}
+
+/// Whether it is not noted yet who signed the certificate that a node shows; who was known by something else shows none.
+pub fn is_signed_anew(node: &Json, who: &Identity) -> bool {
+    who.signed_by.as_deref().is_some_and(|signer| signer != noted(node, SIGNED_BY))
+}
+
+/// Notes that.
+pub fn note_signer(node: &mut Json, who: &Identity) {
+    if let (Some(signer), Some(annotations)) = (&who.signed_by, annotations(node)) {
+        annotations.insert(SIGNED_BY.to_owned(), signer.as_str().into());
+    }
+}
+
+/// Whether a Node only keeps the place of one that a machine has still to make: no kubelet has said anything of it.
+pub fn is_reserved(node: &Json) -> bool {
+    let version = node.get("status").and_then(|status| status.get("nodeInfo")?.get("kubeletVersion"));
+    !noted(node, RESERVED).is_empty() && text(version).is_empty()
+}
+
+/// Makes a Node that registers the one whose place was kept: its keys go on, and what people have written there has the last word.
+pub fn take_over(node: &mut Json, reserved: &Json) {
+    let own = of_node(node).next().map(str::to_owned);
+    let fields = |name: &str| reserved.get("metadata").and_then(|metadata| metadata.get(name)?.as_object());
+    if let Some(annotations) = annotations(node) {
+        for (name, value) in fields("annotations").into_iter().flatten() {
+            match name.as_str() {
+                RESERVED | FROM | SIGNED_BY => continue,
+                KEYS => {
+                    let keys = own.as_deref().map(|key| with_key(reserved, key, true));
+                    annotations.insert(name.clone(), keys.map_or_else(|| value.clone(), Value::from));
+                }
+                _ => drop(annotations.insert(name.clone(), value.clone())),
+            }
+        }
+    }
+    let labels = part(node, "metadata").and_then(|metadata| part(metadata, "labels"));
+    if let (Some(labels), Some(written)) = (labels, fields("labels")) {
+        labels.extend(written.clone());
+    }
+    let Some(written) = reserved.get("spec").and_then(Value::as_object) else { return };
+    let Some(spec) = part(node, "spec") else { return };
+    if written.get("unschedulable") == Some(&true.into()) {
+        spec.insert("unschedulable".to_owned(), true.into());
+    }
+    let kept = written.get("taints").and_then(Value::as_array).into_iter().flatten();
+    let kept: Vec<Value> = kept.filter(|taint| !is_ours(taint)).cloned().collect();
+    if let (false, Some(taints)) = (kept.is_empty(), list(spec, "taints")) {
+        let says = |taint: &Value, name: &str| text(taint.get(name)).to_owned();
+        let is_one = |one: &Value, other: &Value| {
+            ["key", "effect"].iter().all(|name| says(one, name) == says(other, name))
+        };
+        taints.retain(|taint| !kept.iter().any(|kept| is_one(kept, taint)));
+        taints.extend(kept);
+    }
 }
 
 /// The keys of a Node with one more: the newest first, the oldest go. Where somebody else asked for it than the node itself, the
@@ -70,8 +129,7 @@ pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
 
 /// Whether a Node is trusted; nothing of one of which nothing was ever noted, where everybody is.
 pub fn judge(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
-    let noted =
-        |name: &str| text(node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)));
+    let noted = |name: &str| noted(node, name);
     let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
     match noted(DECLARED) {
         "true" => return trust(true, "Declared", format!("an administrator says so by {DECLARED}")),
@@ -171,6 +229,15 @@ pub fn tolerates(pod: &Json) -> bool {
         };
         is_key && ["", EFFECT].contains(&says("effect"))
     })
+}
+
+/// What an annotation says; empty where there is none.
+fn noted<'a>(node: &'a Json, name: &str) -> &'a str {
+    text(node.get("metadata").and_then(|metadata| metadata.get("annotations")?.get(name)))
+}
+
+fn annotations(node: &mut Json) -> Option<&mut Json> {
+    part(node, "metadata").and_then(|metadata| part(metadata, "annotations"))
 }
 
 /// Whether anything was ever written at a Node.

@@ -57,14 +57,49 @@ fn a_list_keeps_out_who_registers_from_elsewhere() {
 #[test]
 fn what_a_node_says_of_its_trust_when_it_registers_does_not_count() {
     let mut sent = node(&[(DECLARED, "true"), (KEYS, "bb"), ("example.com/own", "x")]);
-    note(&mut sent, Some([10, 0, 0, 7].into()), Some("aa"));
+    let who = Identity {
+        peer: Some([10, 0, 0, 7].into()),
+        key: Some("aa".to_owned()),
+        signed_by: Some("authority".to_owned()),
+        ..Identity::default()
+    };
+    note(&mut sent, &who);
     assert_eq!(
         sent["metadata"]["annotations"],
-        json!({FROM: "10.0.0.7", KEYS: "aa", "example.com/own": "x"})
+        json!({FROM: "10.0.0.7", KEYS: "aa", SIGNED_BY: "authority", "example.com/own": "x"})
     );
     let mut bare = Json::new();
-    note(&mut bare, None, None);
+    note(&mut bare, &Identity::default());
     assert_eq!(bare["metadata"]["annotations"], json!({}));
+}
+
+#[test]
+fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
+    let mut reserved =
+        node(&[(RESERVED, "true"), (KEYS, "aa"), (FROM, "10.0.0.1"), (DECLARED, "true"), ("x", "people")]);
+    reserved["metadata"]["labels"] = json!({"tier": "people", "rack": "1"});
+    let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
+    let taints = json!([taint(TAINT, ""), taint("both", "people")]);
+    reserved.insert("spec".to_owned(), json!({"unschedulable": true, "taints": taints}));
+    assert!(is_reserved(&reserved));
+    let mut own = node(&[(KEYS, "aa"), (FROM, "10.0.0.2"), ("x", "own"), ("y", "own")]);
+    own["metadata"]["labels"] = json!({"tier": "own", "zone": "z"});
+    own.insert("spec".to_owned(), json!({"taints": [taint("own", ""), taint("both", "own")]}));
+    take_over(&mut own, &reserved);
+    let annotations = json!({KEYS: "aa", FROM: "10.0.0.2", DECLARED: "true", "x": "people", "y": "own"});
+    assert_eq!(own["metadata"]["annotations"], annotations);
+    assert_eq!(own["metadata"]["labels"], json!({"tier": "people", "rack": "1", "zone": "z"}));
+    assert_eq!(
+        own["spec"],
+        json!({"unschedulable": true, "taints": [taint("own", ""), taint("both", "people")]})
+    );
+    assert!(!is_reserved(&own), "once");
+    reserved.insert("status".to_owned(), json!({"nodeInfo": {"kubeletVersion": "v1"}}));
+    assert!(!is_reserved(&reserved), "a kubelet goes on with it as it is");
+    // Whoever registers by something else than a certificate changes no key.
+    let mut keyless = node(&[]);
+    take_over(&mut keyless, &node(&[(RESERVED, "true"), (KEYS, "aa")]));
+    assert_eq!(keyless["metadata"]["annotations"], json!({KEYS: "aa"}));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a running master shows and believes follows the files of its directory; connections that are open notice nothing.
+//! What a running master shows and believes follows the files of its directory; connections that are open notice nothing,
+//! but for those whose client is not believed any more.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,9 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::storage::Store;
-use apiserver::tls::{self, Keys};
+use apiserver::tls::{self, Config, Keys};
 use jiff::Timestamp;
-use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tokio::sync::watch;
 
@@ -33,14 +33,14 @@ pub(super) struct Keep {
     /// The authorities.
     pub authorities: watch::Sender<Arc<Pki>>,
     /// What is shown.
-    pub config: watch::Sender<Arc<ServerConfig>>,
+    pub config: watch::Sender<Arc<Config>>,
     /// The certificate in it.
     pub shown: Mutex<Vec<CertificateDer<'static>>>,
 }
 
 impl Keep {
-    /// Takes up what is in the directory, and makes what is due; the authorities where they are others than before.
-    fn look(&self, now: Timestamp) -> anyhow::Result<Option<Arc<Pki>>> {
+    /// Takes up what is in the directory, and makes what is due.
+    fn look(&self, now: Timestamp) -> anyhow::Result<()> {
         let held = self.authorities.borrow().clone();
         let found = self.data_dir.read_pki(now)?.with_lives(held.lives());
         let is_other = !found.is_same(&held);
@@ -59,16 +59,16 @@ impl Keep {
             tracing::info!("another serving certificate was taken up");
         }
         if !is_other {
-            return Ok(None);
+            return Ok(());
         }
         self.authorities.send_replace(pki.clone());
         tracing::info!(root = pki.root_hash(), "other authorities were taken up");
         self.data_dir.admit_admin(&pki, self.admins_address, now)?;
-        Ok(Some(pki))
+        Ok(())
     }
 }
 
-/// Whose a store is, to be noted there when the authorities are others.
+/// Whose a store is, to be noted there when the root is another one.
 pub(super) struct Owned {
     /// The store.
     pub store: Arc<dyn Store>,
@@ -76,10 +76,12 @@ pub(super) struct Owned {
     pub service_account_key: String,
     /// Who else may have it.
     pub kept: Kept,
+    /// The root that is noted, as far as this master knows.
+    pub noted: Option<String>,
 }
 
 /// Looks again and again, and whenever somebody asks for it.
-pub(super) async fn keep(keep: Keep, owned: Owned, mut asked: Reloads) {
+pub(super) async fn keep(keep: Keep, mut owned: Owned, mut asked: Reloads) {
     // Several times while a third of its life is left.
     let interval = INTERVAL.min(keep.authorities.borrow().lives().serving / 24);
     let keep = Arc::new(keep);
@@ -95,7 +97,7 @@ pub(super) async fn keep(keep: Keep, owned: Owned, mut asked: Reloads) {
                 }
             },
         };
-        let looked = look(&keep, &owned).await.map_err(|error| format!("{error:#}"));
+        let looked = look(&keep, &mut owned).await.map_err(|error| format!("{error:#}"));
         if let Err(error) = &looked {
             tracing::error!(error, "cannot take up or renew certificates; going on with those of before");
         }
@@ -104,14 +106,17 @@ pub(super) async fn keep(keep: Keep, owned: Owned, mut asked: Reloads) {
     }
 }
 
-async fn look(keep: &Arc<Keep>, owned: &Owned) -> anyhow::Result<()> {
+async fn look(keep: &Arc<Keep>, owned: &mut Owned) -> anyhow::Result<()> {
     let own = keep.clone();
-    let found = tokio::task::spawn_blocking(move || own.look(Timestamp::now()))
-        .await
-        .context("looking at files")??;
-    if let Some(pki) = found {
+    tokio::task::spawn_blocking(move || own.look(Timestamp::now())).await.context("looking at files")??;
+    // Whatever kept it from being noted: until it is.
+    let pki = keep.authorities.borrow().clone();
+    let root = Some(pki.root_hash());
+    if owned.noted != root {
         let mark = mark(&pki, &owned.service_account_key);
-        owner::claim(&*owned.store, &mark, owned.kept, false, &keep.data_dir.pki()).await?;
+        if owner::claim(&*owned.store, &mark, owned.kept, false, &keep.data_dir.pki()).await? {
+            owned.noted = root;
+        }
     }
     Ok(())
 }
@@ -148,7 +153,7 @@ pub(super) async fn control(
 }
 
 /// How a server of that certificate shakes hands.
-pub(super) fn configured(pki: &Pki, serving: Serving) -> Result<Arc<ServerConfig>, tls::Error> {
+pub(super) fn configured(pki: &Pki, serving: Serving) -> Result<Arc<Config>, tls::Error> {
     let client_authorities = pki.client_authorities();
     tls::config(Keys { chain: serving.chain, key: serving.key, client_authorities })
 }

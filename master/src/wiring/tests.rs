@@ -1,6 +1,8 @@
 //! Addresses that are told, and certificates renewed while serving.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use apiserver::storage::{Expected, Transaction};
+
 use super::*;
 
 #[test]
@@ -35,7 +37,7 @@ fn the_certificate_holds_every_address_the_master_is_told_by() {
 }
 
 /// What a master of an empty directory keeps, and what is heard of it.
-fn kept(folder: &Path) -> (Keep, watch::Receiver<Arc<ServerConfig>>, watch::Receiver<Arc<Pki>>) {
+fn kept(folder: &Path) -> (Keep, watch::Receiver<Arc<tls::Config>>, watch::Receiver<Arc<Pki>>) {
     let (now, data_dir) = (Timestamp::now(), DataDir::at(folder));
     let pki = data_dir.open_pki(now).unwrap();
     let names = Names::of_master("host", "cluster.local", &[]);
@@ -53,6 +55,7 @@ fn owned() -> Owned {
         store: Arc::new(storage::Memory::default()),
         service_account_key: "k".to_owned(),
         kept: Kept::Shared,
+        noted: None,
     }
 }
 
@@ -95,4 +98,35 @@ async fn a_new_root_is_taken_up_and_a_broken_one_is_not() {
     assert_eq!((held.root_hash() != before, held.retiring_hash()), (true, Some(before)));
     assert!(shown.has_changed().unwrap());
     renewal.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn whose_the_store_is_is_noted_as_soon_as_it_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let (keeping, _shown, believed) = kept(folder.path());
+    let (_, asked) = backup::reloading();
+    let owned = owned();
+    let store = owned.store.clone();
+    let own = keep::mark(&believed.borrow(), "k");
+    let other = owner::Mark { root_authority: "x".to_owned(), ..own.clone() };
+    owner::claim(&*store, &other, Kept::Shared, false, folder.path()).await.unwrap();
+    let keeping = tokio::spawn(keep::keep(keeping, owned, asked));
+    let noted = async || store.get(owner::KEY).await.unwrap().entry.map(|entry| entry.value);
+    let theirs = noted().await;
+    let mut looks = tokio::time::interval(keep::INTERVAL);
+    for _ in 0..3 {
+        looks.tick().await;
+    }
+    assert!(theirs.is_some() && noted().await == theirs, "others have it");
+    // Somebody gives it to this master.
+    store.commit(Transaction::delete(owner::KEY, Expected::Any)).await.unwrap();
+    let look = async {
+        while noted().await.is_none() {
+            looks.tick().await;
+        }
+    };
+    tokio::time::timeout(keep::INTERVAL * 5, look).await.unwrap();
+    let noted = noted().await.unwrap();
+    assert!(String::from_utf8_lossy(&noted).contains(&own.root_authority), "{noted:?}");
+    keeping.abort();
 }

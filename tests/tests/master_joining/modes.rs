@@ -106,9 +106,37 @@ async fn an_approved_key_is_a_registered_node_and_a_deleted_node_is_nobody() {
     let shows = Shows::Certificate(&certificate);
     becomes(&master, "n1", ("True", "KeyRegistered", false)).await;
     assert!(admin(&master, "get nodes").await.contains("n1"));
-    // A stock kubelet that finds its Node goes on with it.
-    let (code, _) = machine.sends(&master, &shows, NODES, Some(&node("n1"))).await;
-    assert_eq!(code, 409);
+    // What people write before the machine has come has the last word.
+    admin(&master, "label node n1 rack=r7 tier=front").await;
+    let uid = admin(&master, "get node n1 -o jsonpath={.metadata.uid}").await;
+    // A stock kubelet registers whole, with what it was started with.
+    let mut own = node("n1");
+    own["metadata"]["labels"] = json!({"kubernetes.io/hostname": "n1", "tier": "back", "disk": "ssd"});
+    own["spec"] = json!({"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]});
+    own["status"] = json!({"nodeInfo": {"kubeletVersion": "v1.36.0"}, "capacity": {"cpu": "2"}});
+    let stranger = Machine::new();
+    assert_eq!(stranger.sends(&master, &Shows::Nothing, NODES, Some(&own)).await.0, 403);
+    let by_admin = master.client().post(format!("https://127.0.0.1:{}{NODES}", master.port)).json(&own);
+    assert_eq!(
+        by_admin.send().await.unwrap().status().as_u16(),
+        409,
+        "the place is kept for the machine alone"
+    );
+    let (code, made) = machine.sends(&master, &shows, NODES, Some(&own)).await;
+    assert_eq!(code, 201, "{made}");
+    assert_eq!(made["metadata"]["uid"].as_str(), Some(uid.as_str()), "{made}");
+    let expected = json!({"kubernetes.io/hostname": "n1", "tier": "front", "disk": "ssd", "rack": "r7"});
+    assert_eq!(made["metadata"]["labels"], expected);
+    assert_eq!(
+        (&made["spec"]["taints"], &made["status"]["capacity"]["cpu"]),
+        (&own["spec"]["taints"], &"2".into())
+    );
+    assert!(made["metadata"]["annotations"]["coracle.io/reserved"].is_null(), "{made}");
+    // One that is started again finds its Node, and goes on with it.
+    let (code, told) = machine.sends(&master, &shows, NODES, Some(&own)).await;
+    assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
+    let (code, found) = machine.sends(&master, &shows, &format!("{NODES}/n1"), None).await;
+    assert_eq!((code, &found["spec"]["taints"]), (200, &own["spec"]["taints"]));
     let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
     let (code, told) = machine.patches(&master, &certificate, &format!("{NODES}/n1/status"), &ready).await;
     assert_eq!(code, 200, "{told}");

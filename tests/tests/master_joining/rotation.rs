@@ -29,7 +29,7 @@ async fn told_to_pods(master: &Master, expected: usize) {
 }
 
 #[tokio::test]
-async fn a_root_is_made_anew_without_a_connection_that_breaks() {
+async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
     let master = Master::running().await;
     let (old_line, old_admin) = (join_string(&master).await, master.admin().unwrap());
     let old_file = master.data_dir().join("old.kubeconfig");
@@ -39,7 +39,11 @@ async fn a_root_is_made_anew_without_a_connection_that_breaks() {
     old_node.asks(&master, &Shows::Nothing, ("old", CLIENT), &request).await;
     admin(&master, "certificate approve old").await;
     let of_old = old_node.is_signed(&master, &Shows::Nothing, "old").await;
-    // A watch that goes on through all of it.
+    let node = serde_json::json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
+    let (code, made) =
+        old_node.sends(&master, &Shows::Certificate(&of_old), "/api/v1/nodes", Some(&node)).await;
+    assert_eq!(code, 201, "{made}");
+    // A watch that goes on until its root is retired.
     let url = format!("https://127.0.0.1:{}/api/v1/namespaces?watch=true", master.port);
     let mut watch = master.client().get(&url).send().await.unwrap();
     assert!(watch.chunk().await.unwrap().is_some());
@@ -81,6 +85,19 @@ async fn a_root_is_made_anew_without_a_connection_that_breaks() {
         checked.contains("two roots are believed") && checked.contains("master rotate-ca --retire"),
         "{checked}"
     );
+    // Whom it would shut out, until that node shows what the new root has signed.
+    let late = "1 node without a certificate of the new root: n1";
+    assert!(checked.contains(late), "{checked}");
+    let request = old_node.request("kubelet:n1", "");
+    old_node.asks(&master, &Shows::Certificate(&of_old), ("renewed", CLIENT), &request).await;
+    let renewed = old_node.is_signed(&master, &Shows::Nothing, "renewed").await;
+    let ready = serde_json::json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let (code, told) = old_node.patches(&master, &renewed, "/api/v1/nodes/n1/status", &ready).await;
+    assert_eq!(code, 200, "{told}");
+    let checked = master.verb(&["check"]).await.stdout;
+    assert!(!checked.contains("of the new root:") && checked.contains("two roots"), "{checked}");
+    let mut new_watch = master.client().get(&url).send().await.unwrap();
+    assert!(new_watch.chunk().await.unwrap().is_some());
     let twice = master.verb(&["rotate-ca"]).await;
     assert!(twice.code != 0 && twice.stderr.contains("--retire"), "{twice:?}");
 
@@ -94,7 +111,9 @@ async fn a_root_is_made_anew_without_a_connection_that_breaks() {
     assert!(learn(&new_line).await.unwrap()["retiringAuthority"].is_null());
     assert!(!master.verb(&["check"]).await.stdout.contains("two roots"));
     assert_ne!(master.verb(&["rotate-ca", "--retire"]).await.code, 0);
-    // The watch is the one of the beginning.
+    // Who watches by the retired root is sent away, and nobody else.
+    let ends = async { while let Ok(Some(_)) = watch.chunk().await {} };
+    tokio::time::timeout(DEADLINE, ends).await.unwrap();
     admin(&master, "create namespace late").await;
     let look = async |watch: &mut reqwest::Response| loop {
         let chunk = watch.chunk().await.unwrap().expect("the watch ended");
@@ -102,7 +121,7 @@ async fn a_root_is_made_anew_without_a_connection_that_breaks() {
             break;
         }
     };
-    tokio::time::timeout(DEADLINE, look(&mut watch)).await.unwrap();
+    tokio::time::timeout(DEADLINE, look(&mut new_watch)).await.unwrap();
 }
 
 #[tokio::test]

@@ -6,11 +6,10 @@ use std::process::Stdio;
 
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
+use tests::certificates::{Pair, Signer};
 use tests::{DEADLINE, Kubectl, Master, Output, World, wait_until};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
-
-use crate::certificates::{Pair, Signer};
 
 /// A master, and a node that it knows.
 pub struct Cluster {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::json;
+use tests::certificates::{EXPIRED, GOOD, Pair, Signer};
 use tests::{DEADLINE, Port, free_port, installed, trusting, wait_until};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -15,7 +16,6 @@ use tokio::process::{Child, Command};
 use tokio_rustls::TlsAcceptor;
 
 use crate::bed::Cluster;
-use crate::certificates::{EXPIRED, GOOD, Pair, Signer};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nhere";
 

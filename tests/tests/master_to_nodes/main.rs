@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod bed;
-mod certificates;
 mod exec;
 mod identity;
 mod logs;

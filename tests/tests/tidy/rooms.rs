@@ -116,6 +116,7 @@ const MASTER_ROOMS: &[Room] = &[
             "server::VERSION",
             "store::DIRECTORY",
             "trust::CONDITION",
+            "trust::SIGNED_BY",
         ],
         never: ENGINE,
     },

@@ -48,3 +48,31 @@ async fn it_is_refused_like_the_rest() {
         "{refused}"
     );
 }
+
+/// Keeps the places of maps that are empty.
+struct Keeper;
+
+impl Admission for Keeper {
+    fn keeps_place(&self, _: &Resource, there: &Json, _: &Identity) -> bool {
+        there.get("data").is_none()
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_a_place_gives_it_to_what_is_made_and_only_once() {
+    let server = Server::of(resources(), |_| vec![Arc::new(Keeper)]).await;
+    let (code, kept) =
+        server.json("POST", MAPS, json!({"metadata": {"name": "m", "labels": {"a": "b"}}})).await;
+    assert_eq!(code, 201, "{kept}");
+    let (code, tried) = server.json("POST", &format!("{MAPS}?dryRun=All"), map("m")).await;
+    assert_eq!(code, 201, "{tried}");
+    let (code, made) = server.json("POST", MAPS, map("m")).await;
+    assert_eq!((code, &made["data"]["a"]), (201, &"1".into()), "{made}");
+    assert!(made["metadata"]["labels"].is_null(), "it is written whole: {made}");
+    for field in ["uid", "creationTimestamp"] {
+        assert_eq!(made["metadata"][field], kept["metadata"][field], "{made}");
+    }
+    assert_ne!(made["metadata"]["resourceVersion"], kept["metadata"]["resourceVersion"]);
+    let (code, told) = server.json("POST", MAPS, map("m")).await;
+    assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
+}

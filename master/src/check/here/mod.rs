@@ -36,6 +36,8 @@ pub struct Here {
     pub certificates: Vec<Read>,
     /// The root that is not retired yet, where there is one.
     pub retiring: Option<Read>,
+    /// The name of the authority that signs, where it can be read.
+    pub signer: Option<String>,
     /// Its files that hold keys, those that are there.
     pub secrets: Vec<Secret>,
     /// The room of its disk.
@@ -58,6 +60,8 @@ pub fn look(path: &Path) -> Here {
         advertised: directory.advertised().ok(),
         certificates: files.filter_map(|path| read(&path)).collect(),
         retiring: read(&own.join(pki::rotate::RETIRING)),
+        signer: read(&own.join(pki::INTERMEDIATE_CERTIFICATE))
+            .and_then(|read| Some(read.lives.ok()?.first()?.name.clone())),
         secrets: keys.filter_map(|path| secret(&path)).collect(),
         room: room(path),
         store_bytes: bytes_of(&path.join(DIRECTORY)),

@@ -49,7 +49,13 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const ROWS: &[Row] = &[
     row(
         Kind::of("", "Node", "nodes", false),
-        &["spec.unschedulable", "spec.taints", "status.conditions", "status.nodeInfo"],
+        &[
+            "metadata.annotations",
+            "spec.unschedulable",
+            "spec.taints",
+            "status.conditions",
+            "status.nodeInfo",
+        ],
     ),
     Row {
         kind: Kind::of("coordination.k8s.io", "Lease", "leases", true),
@@ -220,6 +226,11 @@ impl World {
     fn since(&self, time: &str) -> SignedDuration {
         let then = time.parse::<Timestamp>().unwrap_or(self.now);
         self.now.duration_since(then).max(SignedDuration::ZERO)
+    }
+
+    /// Nodes that do not show what this authority has signed, while the root before its own is to be retired.
+    pub fn unrenewed(&self, authority: &str) -> Vec<Finding> {
+        nodes::unrenewed(self.of("nodes"), authority)
     }
 
     /// Every check that can be made, and a finding for what nobody could look at.

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::World;
 use super::field::{condition, list, part, text};
-use crate::check::finding::{Finding, Subject};
+use crate::check::finding::{Finding, Subject, counted};
 use crate::controllers::Object;
-use crate::trust::CONDITION;
+use crate::trust::{CONDITION, SIGNED_BY};
 
 /// A node that is silent for longer is taken for dead; the stock `--node-monitor-grace-period`.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
@@ -39,6 +39,9 @@ const OF_CONDITIONS: &str = "node.kubernetes.io/";
 /// The taint of a node that waits for a cloud's controller.
 const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
+/// Nodes that are named in one line.
+const MOST_NAMES: usize = 20;
+
 /// What is wrong with nodes.
 pub fn findings(world: &World) -> Vec<Finding> {
     let leases: HashMap<&str, &Object> =
@@ -52,6 +55,34 @@ pub fn findings(world: &World) -> Vec<Finding> {
         found.push(Finding::warning("nodes", "none takes pods without tolerations", remedy).because(cause));
     }
     found
+}
+
+/// Nodes that show what another authority has signed, and those of which nobody knows.
+pub fn unrenewed(nodes: &[Object], authority: &str) -> Vec<Finding> {
+    let signer = |node: &Object| {
+        let annotations = node.kept("/metadata/annotations");
+        let found = annotations.and_then(|annotations| annotations.get(SIGNED_BY)?.as_str());
+        found.unwrap_or_default().to_owned()
+    };
+    let (unknown, known): (Vec<&Object>, Vec<&Object>) =
+        nodes.iter().partition(|node| signer(node).is_empty());
+    let other: Vec<&Object> = known.into_iter().filter(|node| signer(node) != authority).collect();
+    let of = |nodes: Vec<&Object>, what: &str, cause: String, remedy: &str| {
+        let named =
+            nodes.iter().take(MOST_NAMES).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
+        let rest = if nodes.len() > MOST_NAMES { ", ..." } else { "" };
+        let what = format!("{} {what}: {named}{rest}", counted(nodes.len(), "node"));
+        (!nodes.is_empty()).then(|| Finding::warning("certificate authority", what, remedy).because(cause))
+    };
+    let cause = format!(
+        "{authority} signs now, and another one signed what was shown when the Node was last written"
+    );
+    let remedy = "before `master rotate-ca --retire`, which shuts them out, wait until they have renewed (kubelets do by themselves,                   when 70 to 90 % of the life of their certificate are over), or have them join anew";
+    let shown = of(other, "without a certificate of the new root", cause, remedy);
+    let cause = "nothing has been written by the node itself since masters note it".to_owned();
+    let remedy = "before `master rotate-ca --retire`, look whether the machine is there; it tells with its next status";
+    let unknown = of(unknown, "of which nobody knows who signed their certificate", cause, remedy);
+    shown.into_iter().chain(unknown).collect()
 }
 
 fn of_node(world: &World, node: &Object, lease: Option<&Object>) -> Vec<Finding> {

@@ -480,6 +480,30 @@ fn what_nobody_could_read_is_said_and_not_guessed() {
     assert!(!report.is_healthy(), "nobody knows");
 }
 
+#[test]
+fn nodes_that_a_retired_root_would_shut_out_are_named() {
+    let signed = |name: &str, by: &str| {
+        let annotations = if by.is_empty() { json!({}) } else { json!({"coracle.io/signed-by": by}) };
+        json!({"metadata": {"name": name, "annotations": annotations}})
+    };
+    let told = |nodes: Vec<Value>| -> Vec<String> {
+        let found = world(&json!({"nodes": nodes})).unrenewed("new");
+        found.iter().map(|finding| format!("{}: {}", finding.what, finding.cause)).collect()
+    };
+    assert_eq!(told(vec![signed("a", "new")]), Vec::<String>::new());
+    let found = told(vec![signed("a", "old"), signed("b", "new"), signed("c", "older"), signed("d", "")]);
+    assert!(
+        found[0].starts_with("2 nodes without a certificate of the new root: a, c: new signs now"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("1 node of which nobody knows who signed their certificate: d: "),
+        "{found:?}"
+    );
+    let many = told((0..99).map(|number| signed(&format!("n{number}"), "old")).collect());
+    assert!(many[0].starts_with("99 nodes ") && many[0].contains("n19, ...: "), "{many:?}");
+}
+
 /// Values of any shape, as a server that is not ours may send them.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

@@ -42,8 +42,8 @@ impl Signing {
         Self { client, noting, pki: authority.pki.clone(), nodes: authority.nodes.clone(), is_everybody }
     }
 
-    /// Registers the key of a node before it has its certificate. Where that is what lets a node in, its Node is made with it;
-    /// elsewhere a node makes it itself, and its key is noted then.
+    /// Registers the key of a node before it has its certificate. Where that is what lets a node in, a Node with it
+    /// keeps its place until it registers; elsewhere its key is noted when it makes its Node.
     async fn register(&self, request: &Json) -> Result<(), Error> {
         let Ok(asked) = Request::read(&pem(request, "/spec/request")) else { return Ok(()) };
         let Some(node) = node::of_user(&asked.common_name) else { return Ok(()) };
@@ -61,7 +61,7 @@ impl Signing {
             let peer = at(request, "/spec/extra")
                 .and_then(|extra| extra.get(PEER)?.get(0)?.as_str())
                 .unwrap_or_default();
-            let annotations = json!({trust::KEYS: key, trust::FROM: peer});
+            let annotations = json!({trust::KEYS: key, trust::FROM: peer, trust::RESERVED: "true"});
             let object = json!({
                 "apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "annotations": annotations},
             });

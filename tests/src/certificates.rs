@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::installed;
 use tempfile::TempDir;
-use tests::installed;
 
 /// What `openssl ca` wants to know; the names and uses are those of the request.
 const CONFIG: &str = "[ca]\ndefault_ca = x\n[x]\ndatabase = index.txt\nserial = serial\nnew_certs_dir = .\ndefault_md = sha256\n\
