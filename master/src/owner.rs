@@ -88,7 +88,8 @@ pub async fn claim(store: &dyn Store, own: &Mark, kept: Kept, made: bool, pki: &
         Verdict::NoteAndWarn(what) => tracing::warn!(
             pki = %pki.display(),
             "the store was served with another {what}: every certificate, kubeconfig, join string or token of before that \
-             goes with it is void; stop the master and put the `pki` of before back, or hand out new ones"
+             goes with it is void; if the authority was made anew with `master rotate-ca` since this was noted (a backup that is older says so), \
+             that is as it should be; else stop the master and put the `pki` of before back, or hand out new ones"
         ),
     }
     let expected = found.map_or(Expected::Absent, |entry| Expected::Modified(entry.modified));

@@ -1,7 +1,7 @@
 //! How a node registers: what is noted of it then, and what of that it never writes itself; and which pods a node is given that
 //! is not trusted.
 
-use api::strategy::Json;
+use api::strategy::{Cause, Json};
 use apiserver::admission::{Admission, Attempt, Operation};
 use apiserver::auth::nodes::names::is_mirror;
 use apiserver::auth::nodes::node_of;
@@ -89,6 +89,16 @@ impl Admission for Registration {
         let is_written = matches!(attempt.operation, Operation::Create | Operation::Update);
         if attempt.is_of("pods") && is_written && matches!(attempt.subresource, None | Some("binding")) {
             return self.place(attempt);
+        }
+        if attempt.is_of("nodes") && is_written && attempt.subresource.is_none() {
+            let nonsense = trust::nonsense(&attempt.object).filter(|found| {
+                // What stands there since before it was looked at is in nobody's way.
+                attempt.old.and_then(trust::nonsense).as_ref() != Some(found)
+            });
+            if let Some((annotation, value, why)) = nonsense {
+                let cause = Cause::invalid(format!("metadata.annotations[{annotation}]"), value, why);
+                return Err(Status::invalid(attempt.resource, attempt.name, &[cause]));
+            }
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ const AUTHORITY_LIFE: Duration = DAY.saturating_mul(3650);
 pub const LEAF_LIFE: Duration = DAY.saturating_mul(365);
 /// Certificates begin that long ago, for machines whose clocks are behind, and none longer ago than it has to live: those
 /// that hold them reckon by the whole of it when to ask for the next.
-const BACKDATED: Duration = Duration::from_secs(60 * 60);
+pub const BACKDATED: Duration = Duration::from_secs(60 * 60);
 /// The same for those that were asked for, and below which life none of that is taken off the end; as the stock signers do.
 const ISSUED_BACKDATED: Duration = Duration::from_secs(5 * 60);
 const SHORT: Duration = Duration::from_secs(8 * 60 * 60);

@@ -29,6 +29,8 @@ pub const CONDITION: &str = "Trusted";
 /// The taint of nodes of which it does not hold, and what it does to pods that do not tolerate it.
 pub const TAINT: &str = "coracle.io/untrusted";
 const EFFECT: &str = "NoSchedule";
+/// Digits of a key's SHA-256.
+const DIGEST: usize = 64;
 
 /// Whether a node is trusted, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,14 +129,26 @@ pub fn with_key(node: &Json, key: &str, asked_by_itself: bool) -> String {
     std::iter::once(key).chain(before).take(MOST_KEYS).collect::<Vec<_>>().join(",")
 }
 
+/// What people have written at a Node that means nothing: the annotation, what it says, and what it should be.
+pub fn nonsense(node: &Json) -> Option<(&'static str, String, &'static str)> {
+    let declared = noted(node, DECLARED);
+    if !matches!(declared, "" | "true" | "false") {
+        return Some((DECLARED, format!("{declared:?}"), "must be \"true\" or \"false\""));
+    }
+    let is_digest = |key: &str| key.len() == DIGEST && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let wrong = of_node(node).find(|key| !is_digest(key))?;
+    Some((KEYS, format!("{wrong:?}"), "must be SHA-256 digests of public keys, 64 hexadecimal digits each, with commas between"))
+}
+
 /// Whether a Node is trusted; nothing of one of which nothing was ever noted, where everybody is.
 pub fn judge(wanted: &NodeAdmission, node: &Json) -> Option<Trust> {
     let noted = |name: &str| noted(node, name);
     let trust = |holds: bool, reason: &'static str, message: String| Some(Trust { holds, reason, message });
     match noted(DECLARED) {
+        "" => {}
         "true" => return trust(true, "Declared", format!("an administrator says so by {DECLARED}")),
-        "false" => return trust(false, "Declared", format!("an administrator says so by {DECLARED}")),
-        _ => {}
+        // Nobody writes anything but `false`; what was written before that was looked at is no praise.
+        _ => return trust(false, "Declared", format!("an administrator says so by {DECLARED}")),
     }
     let from = noted(FROM);
     let has_key = of_node(node).next().is_some();

@@ -37,7 +37,7 @@ impl Bare {
     pub async fn like(world: &World, pod: &str) -> Self {
         let engine = &world.engine;
         let body = async |name: &str| {
-            let found = engine.inspect(&world.container(pod, name).await.unwrap().id).await;
+            let found = engine.inspect(&world.container(pod, name).await.unwrap().id).await.unwrap();
             let config = serde_json::to_value(found.config.unwrap()).unwrap();
             let mut body: ContainerCreateBody = serde_json::from_value(config).unwrap();
             body.host_config = found.host_config;

@@ -84,7 +84,7 @@ async fn of_engine(
 
 /// Waits until a container's shell has set its trap: the kernel keeps SIGTERM from a first process that has none.
 async fn until_it_listens(world: &World, id: &str) {
-    let pid = world.engine.inspect(id).await.state.unwrap().pid.unwrap();
+    let pid = world.engine.inspect(id).await.unwrap().state.unwrap().pid.unwrap();
     let look = async || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).map_err(|e| e.to_string())?;
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();

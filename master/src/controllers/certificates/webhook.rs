@@ -39,9 +39,10 @@ impl Webhook {
     /// # Errors
     /// When there is none: ask again.
     pub async fn ask(&self, question: &Value) -> Result<Value, Error> {
+        let lost = |source: BoxError| Error::Webhook { server: self.config.server.clone(), source };
         let asked = tokio::time::timeout(ANSWER, self.post(question.to_string())).await;
-        let answer = asked.map_err(|late| Error::Lost(late.into()))?.map_err(Error::Lost)?;
-        serde_json::from_slice(&answer).map_err(Error::Unreadable)
+        let answer = asked.map_err(|late| lost(late.into()))?.map_err(lost)?;
+        serde_json::from_slice(&answer).map_err(|error| lost(format!("with JSON: {error}").into()))
     }
 
     async fn post(&self, body: String) -> Result<Bytes, BoxError> {
@@ -60,7 +61,7 @@ impl Webhook {
             .body(Full::new(Bytes::from(body)))?;
         let response = sender.send_request(request).await?;
         if !response.status().is_success() {
-            return Err(format!("the webhook answers {}", response.status()).into());
+            return Err(format!("it says {}", response.status()).into());
         }
         Ok(Limited::new(response.into_body(), LONGEST_BYTES).collect().await?.to_bytes())
     }

@@ -20,6 +20,15 @@ pub enum Error {
     /// No answer came; the write may have been made all the same.
     #[error("the API server does not answer")]
     Lost(#[source] BoxError),
+    /// Somebody outside the cluster who decides on requests did not answer.
+    #[error("the webhook at {server} (--csr-approval-webhook) does not answer")]
+    Webhook {
+        /// Where it was asked.
+        server: String,
+        /// What came in its place.
+        #[source]
+        source: BoxError,
+    },
     /// The answer is no JSON.
     #[error("the API server's answer cannot be read")]
     Unreadable(#[source] serde_json::Error),
