@@ -19,6 +19,7 @@ mod websocket;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::{Api, Catalog, Version, tls};
 use axum::Router;
@@ -53,6 +54,8 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     /// The settings in force, as a KubeletConfiguration.
     pub configuration: Arc<Value>,
+    /// How long a session, or a forwarded connection, goes on in which nothing moves.
+    pub streaming_idle: Duration,
 }
 
 /// Every path of the node's API.

@@ -112,7 +112,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         });
     }
     let configuration = Arc::new(options.kubelet_configuration());
-    let context = Context { board: board.clone(), runtime, health, metrics, configuration };
+    let streaming_idle = options.streaming_idle;
+    let context = Context { board: board.clone(), runtime, health, metrics, configuration, streaming_idle };
     if let Some(address) = options.api_address {
         serve_nodes_api(&options, address, &context, &stopped).await?;
     }
