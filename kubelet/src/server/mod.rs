@@ -13,6 +13,7 @@ mod serving;
 mod session;
 mod socket;
 mod spdy;
+mod stats;
 mod upgrade;
 mod websocket;
 
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
+use crate::stats::Meter;
 use crate::status::Board;
 use crate::status::resources;
 pub use serving::{Error as ServingError, Files, Serving};
@@ -52,6 +54,8 @@ pub struct Context {
     pub health: Arc<Health>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is used.
+    pub stats: Arc<Meter>,
     /// The settings in force, as a KubeletConfiguration.
     pub configuration: Arc<Value>,
     /// How long a session, or a forwarded connection, goes on in which nothing moves.
@@ -76,6 +80,8 @@ pub fn router(context: &Context) -> Router {
         .route("/runningpods/", get(classic::running_pods))
         .route("/configz", get(classic::configuration))
         .route("/metrics", get(classic::metrics))
+        .route("/metrics/resource", get(stats::resource))
+        .route("/stats/summary", get(stats::summary))
         .with_state(context.clone())
         .merge(health::router(&context.health))
         .merge(api.router())

@@ -20,6 +20,7 @@ use kubelet::metrics::Metrics;
 use kubelet::runtime::contract::identity;
 use kubelet::runtime::fake::Fake;
 use kubelet::server::{Context, VERSION};
+use kubelet::stats::Meter;
 use kubelet::status::{Board, resources};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -75,6 +76,7 @@ impl Node {
             runtime: Arc::new(fake),
             health: Health::new(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
+            stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::default(),
             streaming_idle: DEADLINE,
         };

@@ -25,6 +25,7 @@ use crate::report::{Mail, Report};
 use crate::runtime::contract::identity;
 use crate::runtime::fake::Fake;
 use crate::server::{Context, RootDir, VERSION, serve_socket};
+use crate::stats::Meter;
 use crate::status::Board;
 
 /// How long anything may take.
@@ -51,6 +52,7 @@ impl Bed {
             runtime: Arc::new(fake.clone()),
             health: health.clone(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
+            stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::new(json!({"maxPods": 110})),
             streaming_idle: Duration::from_secs(4 * 60 * 60),
         };
