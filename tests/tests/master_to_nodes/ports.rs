@@ -56,10 +56,9 @@ async fn a_forwarded_port_outlives_its_container() {
     let manifest = pod("web", &format!("containers:\n- {}", container("main", SERVE, READY)));
     let name = cluster.runs("web", &manifest).await;
     let client = cluster.master.client();
-    let mut restarts = 0;
     let found = kubectls();
     // The oldest speaks SPDY, the newest WebSocket.
-    for kubectl in [&found[0], &found[found.len() - 1]] {
+    for (kubectl, restarts) in [&found[0], &found[found.len() - 1]].into_iter().zip(1..) {
         let mut forwarding = cluster.begins(kubectl, &["port-forward", &name, "0:8080"]);
         let line = forwarding.prints("Forwarding from 127.0.0.1:").await;
         let port = line.split(':').nth(1).unwrap().split(' ').next().unwrap().to_owned();
@@ -68,9 +67,9 @@ async fn a_forwarded_port_outlives_its_container() {
             assert!(answer.text().await.unwrap().ends_with("the end"), "1.{}", kubectl.minor);
         };
         ask().await;
+        // The container may take the very command along that ends it.
         let ended = cluster.kubectl(kubectl, &["exec", &name, "--", "kill", "1"]).await;
-        assert_eq!(ended.code, 0, "{ended:?}");
-        restarts += 1;
+        assert!(matches!(ended.code, 0 | 137), "{ended:?}");
         let again = |pod: &Pod| pod.restarts("main") == restarts && pod.is_ready();
         let pod = cluster.world.wait_for_pod("web", "to run again", again).await;
         cluster.shows_pod(&name, &pod.0["status"]).await;
@@ -147,7 +146,8 @@ async fn so_many_connections_are_made_at_once() {
         let names =
             fs::read_dir(&tasks).unwrap().map(|task| fs::read_to_string(task.unwrap().path().join("comm")));
         let threads = names.filter(|name| name.as_ref().is_ok_and(|name| name == "dial\n")).count();
-        assert!(threads <= 32, "{threads} threads connect");
+        // One whose turn is over may not have ended yet when the next begins.
+        assert!(threads <= 2 * 32, "{threads} threads connect");
     }
 }
 

@@ -6,9 +6,8 @@ use tokio::net::UnixStream;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::runtime::Error;
-
 use super::bed::{Bed, DEADLINE, frame};
+use crate::runtime::Error;
 
 const EXEC: &str = "/api/v1/namespaces/shop/pods/web/exec";
 const V5: &str = "v5.channel.k8s.io";
