@@ -5,6 +5,7 @@
 //! classic endpoints) is an ordinary route in front of [`Api::router`]. What must outlive the process goes into a
 //! [`storage::Store`].
 
+pub mod activity;
 pub mod admission;
 mod api;
 pub mod auth;

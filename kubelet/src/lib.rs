@@ -21,6 +21,7 @@ pub mod runtime;
 pub mod server;
 pub mod sources;
 pub mod spec;
+pub mod stats;
 pub mod status;
 pub mod volumes;
 pub mod wiring;

@@ -77,6 +77,8 @@ pub struct Options {
     pub tls_files: Option<(PathBuf, PathBuf)>,
     /// Who signs the certificates of clients of that API; without it nobody may ask anything.
     pub client_ca_file: Option<PathBuf>,
+    /// How long a session over that API, or a connection to a port, goes on in which nothing moves.
+    pub streaming_idle: Duration,
     /// `/healthz` over plain HTTP; `None` turns it off.
     pub healthz_address: Option<SocketAddr>,
     /// Image of the sandbox; the built-in one when `None`.
@@ -121,6 +123,7 @@ impl Options {
             api_address: Some(SocketAddr::from(([0, 0, 0, 0], 10250))),
             tls_files: None,
             client_ca_file: None,
+            streaming_idle: Duration::from_secs(4 * 60 * 60),
             healthz_address: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
             sandbox_image: None,
             max_pods: 110,
@@ -167,6 +170,7 @@ impl Options {
             "tlsCertFile": self.tls_files.as_ref().map(|(certificate, _)| certificate),
             "tlsPrivateKeyFile": self.tls_files.as_ref().map(|(_, key)| key),
             "authentication": {"x509": {"clientCAFile": self.client_ca_file}, "anonymous": {"enabled": false}},
+            "streamingConnectionIdleTimeout": seconds(self.streaming_idle),
             "healthzBindAddress": ip(self.healthz_address),
             "healthzPort": port(self.healthz_address),
             "rotateCertificates": self.cluster.is_some(),

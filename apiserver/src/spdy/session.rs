@@ -4,23 +4,23 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, DuplexStream, ReadHalf};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinError, JoinSet};
-use tokio::time::Instant;
 
 use super::frame::{self, Decoder, Encoder, Frame, reason};
 use super::stream::{Alive, Ends, Stream};
+use crate::activity::Activity;
 
 /// Streams open at once: two of every connection that a `kubectl port-forward` carries. All their buffers full are 48 MiB.
 pub(super) const STREAMS: usize = 512;
-/// Nothing comes and nothing goes for so long: nobody is there any more. The stock kubelet's.
-pub(super) const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
+/// A client whose bytes nobody takes is asked this often whether it is there: while nothing is read of a connection, its end
+/// is not seen, and only what is sent to one that is gone comes back as an error.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 /// How long a client that has been told everything may take to close the connection; what it still sends is read off, or
 /// the kernel would throw away what it has not read yet.
 const LINGER: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub type Admit = fn(&HeaderMap) -> bool;
 
 /// A session with a client, which begins streams.
 ///
-/// It goes on until neither it nor any of its streams is held any more, or the client ends it.
+/// It goes on until neither it nor any of its streams is held any more, the client ends it or is gone, or nothing moves.
 #[derive(Debug)]
 pub struct Session {
     streams: mpsc::Receiver<Stream>,
@@ -44,15 +44,16 @@ pub struct Session {
 }
 
 impl Session {
-    /// Begins, on a connection on which `101 Switching Protocols` was the last that was said.
-    pub fn start(io: impl AsyncRead + AsyncWrite + Send + 'static, admit: Admit) -> Self {
+    /// Begins, on a connection on which `101 Switching Protocols` was the last that was said; it ends when nothing has come
+    /// and nothing gone for as long as `idle`.
+    pub fn start(io: impl AsyncRead + AsyncWrite + Send + 'static, admit: Admit, idle: Duration) -> Self {
         let (offers, streams) = mpsc::channel(STREAMS);
         let (alive, unused) = mpsc::channel(1);
         let (frames, queue) = mpsc::channel(WAITING_FRAMES);
-        let active = Arc::new(watch::Sender::new(Instant::now()));
+        let active = Activity::begin();
         let (from, to) = tokio::io::split(io);
         let mut writing = JoinSet::new();
-        writing.spawn(write(to, queue, active.clone()));
+        writing.spawn(write(to, queue, active.clone(), idle));
         let serving = Serving {
             admit,
             offers,
@@ -64,6 +65,7 @@ impl Session {
             gone_away: false,
             pumps: JoinSet::new(),
             active,
+            idle,
         };
         tokio::spawn(serving.run(from, unused));
         Self { streams, _alive: alive }
@@ -108,7 +110,9 @@ struct Serving {
     /// A task a stream, which ends with its number when all that it had to say is on its way.
     pumps: JoinSet<u32>,
     /// When something came or went last.
-    active: Arc<watch::Sender<Instant>>,
+    active: Activity,
+    /// How long nothing may.
+    idle: Duration,
 }
 
 impl Serving {
@@ -157,13 +161,13 @@ impl Serving {
             come.reserve(PIECE_BYTES);
             tokio::select! {
                 read = from.read_buf(&mut come) => match read {
-                    Ok(1..) => _ = self.active.send_replace(Instant::now()),
+                    Ok(1..) => self.active.moved(),
                     Ok(0) | Err(_) => return End::Gone,
                 },
                 Some(said) = self.pumps.join_next() => self.has_said_all(said),
                 _ = unused.recv(), if is_used => is_used = false,
                 Some(_) = self.writing.join_next() => return End::Gone,
-                () = idle(self.active.subscribe()) => return End::Gone,
+                () = self.active.ceased(self.idle) => return End::Gone,
             }
             if !is_used && self.pumps.is_empty() {
                 return End::Done;
@@ -177,8 +181,8 @@ impl Serving {
             Frame::SynStream { stream, fin, unidirectional, headers } => {
                 return self.begin(stream, fin, unidirectional, headers).await;
             }
-            Frame::Data { stream, fin, bytes } => self.give(stream, bytes, fin).await,
-            Frame::Headers { stream, fin: true, .. } => self.give(stream, Bytes::new(), true).await,
+            Frame::Data { stream, fin, bytes } => return self.give(stream, bytes, fin).await,
+            Frame::Headers { stream, fin: true, .. } => return self.give(stream, Bytes::new(), true).await,
             Frame::Reset { stream, .. } => {
                 if let Some(Open { pump: Some(pump), .. }) = self.open.remove(&stream) {
                     pump.abort();
@@ -229,15 +233,16 @@ impl Serving {
         Ok(())
     }
 
-    /// Gives bytes to the reader of a stream, who may have to make room first.
-    async fn give(&mut self, number: u32, bytes: Bytes, fin: bool) {
+    /// Gives bytes to the reader of a stream, who may have to make room first; fails when the client goes away meanwhile.
+    async fn give(&mut self, number: u32, bytes: Bytes, fin: bool) -> Result<(), Gone> {
         // What comes for a stream that is over was on its way when it ended.
-        let Some(open) = self.open.get_mut(&number) else { return };
+        let Some(open) = self.open.get_mut(&number) else { return Ok(()) };
         let is_read = match &mut open.input {
-            Some(input) => {
-                let given = tokio::time::timeout(IDLE, input.write_all(&bytes)).await;
-                matches!(given, Ok(Ok(())))
-            }
+            Some(input) => tokio::select! {
+                given = tokio::time::timeout(self.idle, input.write_all(&bytes)) => matches!(given, Ok(Ok(()))),
+                () = ask(&self.frames) => return Err(Gone),
+                Some(_) = self.writing.join_next() => return Err(Gone),
+            },
             None => false,
         };
         if fin || !is_read {
@@ -246,6 +251,7 @@ impl Serving {
         if fin && open.pump.is_none() {
             self.open.remove(&number);
         }
+        Ok(())
     }
 
     fn has_said_all(&mut self, said: Result<u32, JoinError>) {
@@ -279,11 +285,25 @@ async fn pump(number: u32, mut output: DuplexStream, frames: mpsc::Sender<Frame>
     }
 }
 
+/// Asks the client again and again whether it is there, until nothing can be written any more.
+///
+/// By settings without a setting, which nobody answers: one whose own bytes are stuck could not, and would read no more until
+/// it had.
+async fn ask(frames: &mpsc::Sender<Frame>) {
+    loop {
+        tokio::time::sleep(ASK_EVERY).await;
+        if frames.send(Frame::Settings(Vec::new())).await.is_err() {
+            return;
+        }
+    }
+}
+
 /// Writes frames until there are no more.
 async fn write(
     mut to: impl AsyncWrite + Unpin,
     mut queue: mpsc::Receiver<Frame>,
-    active: Arc<watch::Sender<Instant>>,
+    active: Activity,
+    idle: Duration,
 ) -> io::Result<()> {
     let mut encoder = Encoder::default();
     let mut bytes = BytesMut::new();
@@ -299,20 +319,9 @@ async fn write(
             to.write_all(&bytes).await?;
             to.flush().await
         };
-        tokio::time::timeout(IDLE, written).await??;
+        tokio::time::timeout(idle, written).await??;
         bytes.clear();
-        active.send_replace(Instant::now());
+        active.moved();
     }
     to.shutdown().await
-}
-
-/// Waits until nothing has come and gone for too long.
-async fn idle(active: watch::Receiver<Instant>) {
-    loop {
-        let due = *active.borrow() + IDLE;
-        if due <= Instant::now() {
-            return;
-        }
-        tokio::time::sleep_until(due).await;
-    }
 }

@@ -1,5 +1,7 @@
 //! From a request to a session: which protocol is spoken over it, in the stock server's words where none can be.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, UPGRADE};
@@ -113,15 +115,20 @@ impl Upgrade {
         }
     }
 
-    /// The answer, after which the session is served in a task of its own.
-    pub fn serve<F>(self, admit: Admit, serve: impl FnOnce(Session) -> F + Send + 'static) -> Response
+    /// The answer, after which the session is served in a task of its own, as long as something moves within `idle`.
+    pub fn serve<F>(
+        self,
+        admit: Admit,
+        idle: Duration,
+        serve: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let Self { protocol, connection } = self;
         tokio::spawn(async move {
             match connection.await {
-                Ok(connection) => serve(Session::start(TokioIo::new(connection), admit)).await,
+                Ok(connection) => serve(Session::start(TokioIo::new(connection), admit, idle)).await,
                 Err(error) => tracing::debug!(%error, "a client went away before its session began"),
             }
         });

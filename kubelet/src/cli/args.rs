@@ -95,6 +95,9 @@ pub struct RunFlags {
     /// Who signs the certificates of clients of the node's API; without it nobody may ask anything
     #[arg(long, value_name = "FILE", help_heading = "Ports")]
     pub client_ca_file: Option<String>,
+    /// How long an exec, attach or port-forward goes on in which nothing moves [default: 4h]
+    #[arg(long, value_name = "DURATION", help_heading = "Ports")]
+    pub streaming_connection_idle_timeout: Option<String>,
     /// Address of /healthz over plain HTTP [default: 127.0.0.1]
     #[arg(long, value_name = "IP", help_heading = "Ports")]
     pub healthz_bind_address: Option<String>,

@@ -12,7 +12,7 @@ use super::{
     Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
 };
 use crate::metrics::Metrics;
-use crate::observed;
+use crate::observed::{self, PodUid};
 
 /// Counts what goes through the door. Something that is not there is an answer, not an error.
 pub struct Measured {
@@ -112,8 +112,8 @@ impl Runtime for Measured {
         self.measure("attach", self.engine.attach(id, stdin)).await
     }
 
-    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
-        self.measure("port_forward", self.engine.dial(id, port)).await
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        self.measure("port_forward", self.engine.dial(pod, port)).await
     }
 
     async fn logs(

@@ -277,8 +277,9 @@ pub trait Runtime: Send + Sync + 'static {
     /// Tells the container's own terminal its size.
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error>;
 
-    /// Connects to a port of the container as something inside it would, on its own loopback.
-    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error>;
+    /// Connects to a port of the pod as something inside it would, on its own loopback, in the sandbox that runs now; a few
+    /// requests.
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error>;
 
     /// The container's log.
     async fn logs(

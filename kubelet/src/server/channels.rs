@@ -7,9 +7,10 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::Sink;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 use serde_json::Value;
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::runtime::Duplex;
 
@@ -22,26 +23,24 @@ pub type Outgoing<T> = Pin<Box<dyn Sink<T, Error = Gone> + Send>>;
 
 /// A client's side of a process: a command, or a container's own streams.
 pub struct Process {
-    /// What the client says until it goes away.
-    pub said: BoxStream<'static, Said>,
+    /// Standard input, which ends when the client says so or is gone; it holds no more than a bounded buffer.
+    pub stdin: Box<dyn AsyncRead + Send + Unpin>,
+    /// The size of the client's terminal, whenever it is another; the latest counts.
+    pub sizes: BoxStream<'static, Size>,
     /// What it is told.
     pub told: Outgoing<Told>,
+    /// Done when the client is gone, which is seen though nobody takes what it has said; nothing comes of it that is not
+    /// waited for.
+    pub gone: BoxFuture<'static, ()>,
 }
 
-/// What a client says to a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    /// Standard input.
-    Input(Bytes),
-    /// There is no more of it.
-    InputEnded,
-    /// The client's terminal has this size.
-    Resize {
-        /// Columns.
-        width: u16,
-        /// Lines.
-        height: u16,
-    },
+/// The size of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub width: u16,
+    /// Lines.
+    pub height: u16,
 }
 
 /// What a client is told of a process.

@@ -5,6 +5,7 @@ use apiserver::store::Memory;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use crate::observed::PodUid;
 use crate::status::resources::PODS;
 
 /// What stands before an engine id in a status.
@@ -94,23 +95,25 @@ impl ShownPod {
         })
     }
 
-    /// The engine id of any container that runs: all of a pod share its network.
+    /// The pod whose network is reached, as long as it is this very one.
     ///
     /// # Errors
-    /// 400 when none does.
-    pub fn any_running(&self) -> Result<String, Status> {
-        let statuses = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"];
-        let running = statuses
+    /// 400 when it does not run.
+    pub fn network(&self) -> Result<PodUid, Status> {
+        let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
+        // Its containers share a network that is there before the first of them runs, and goes on between two runs of one.
+        let runs = ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"]
             .iter()
             .flat_map(|list| self.list("/status", list))
-            .find(|status| status.pointer("/state/running").is_some());
-        running.and_then(id).ok_or_else(|| {
-            let phase = self.pointer("/status/phase").and_then(Value::as_str).unwrap_or("Pending");
-            let pod = &self.name;
-            Status::bad_request(format!(
-                "unable to forward port because pod is not running. Current status={phase} (pod {pod})"
-            ))
-        })
+            .any(|status| status.pointer("/state/running").is_some());
+        if phase == "Running" || runs {
+            let uid = self.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default();
+            return Ok(PodUid::new(uid));
+        }
+        Err(Status::bad_request(format!(
+            "unable to forward port because pod is not running. Current status={phase} (pod {})",
+            self.name
+        )))
     }
 
     /// A field of the container's own description.

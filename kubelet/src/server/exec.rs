@@ -55,9 +55,10 @@ pub async fn exec(
     let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
     let Asked { command, wanted, tty, .. } = asked;
     let request = ExecRequest { command, stdin: wanted.stdin, tty };
-    let process = context.runtime.exec_start(&id, &request).await.map_err(refused)?;
-    let session = Session { runtime: context.runtime, of: Of::Command(process.id.clone()), wanted };
-    Ok(upgrade.serve(streams, move |client| session.run(client, process)))
+    Ok(upgrade.serve(streams, context.streaming_idle, move |client| async move {
+        let session = Session { runtime: context.runtime.clone(), of: Of::Command, wanted };
+        session.run(client, context.runtime.exec_start(&id, &request)).await;
+    }))
 }
 
 /// Attaches to a container's own streams.
@@ -77,9 +78,11 @@ pub async fn attach(
         return Err(Status::bad_request(message).into());
     }
     let (upgrade, streams) = (Upgrade::of_process(&mut parts).await?, asked.streams());
-    let process = context.runtime.attach(&id, asked.wanted.stdin).await.map_err(refused)?;
-    let session = Session { runtime: context.runtime, of: Of::Container(id), wanted: asked.wanted };
-    Ok(upgrade.serve(streams, move |client| session.run(client, process)))
+    let wanted = asked.wanted;
+    Ok(upgrade.serve(streams, context.streaming_idle, move |client| async move {
+        let session = Session { runtime: context.runtime.clone(), of: Of::Container(id.clone()), wanted };
+        session.run(client, context.runtime.attach(&id, wanted.stdin)).await;
+    }))
 }
 
 /// `POST /run/{namespace}/{pod}/{container}`: runs a command and answers with all it wrote.

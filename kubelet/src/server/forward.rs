@@ -1,18 +1,19 @@
 //! Connections from a client to ports of a pod: streams of SPDY, as kubectl has them, in a WebSocket or not; or one WebSocket
 //! with two channels a port, the second for what went wrong.
 
-use std::future::pending;
+use std::io;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::Status;
+use apiserver::activity::Activity;
 use apiserver::spdy::{Upgrade, pairs};
 use axum::extract::ws::{Message, WebSocket};
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use bytes::Bytes;
-use futures_util::stream::SplitSink;
-use futures_util::{SinkExt as _, StreamExt as _};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
 use http::request::Parts;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, duplex};
@@ -25,7 +26,8 @@ use super::container::ShownPod;
 use super::logs::Pairs;
 use super::spdy;
 use super::upgrade::Refused;
-use super::websocket::{closing, frame, payloads, upgrade};
+use super::websocket::{WAITING, frame, patiently, payloads, tell, upgrade};
+use crate::observed::PodUid;
 use crate::runtime::Runtime;
 
 /// The protocols of forwarded ports over a WebSocket, the one whose frames are bytes as they are last.
@@ -34,10 +36,22 @@ const PROTOCOLS: [&str; 2] = [SPDY_WITHIN, "v4.channel.k8s.io"];
 const SPDY_WITHIN: &str = "SPDY/3.1+portforward.k8s.io";
 /// Most ports of one WebSocket: a channel is a byte, a port has two of them, and the last one is another protocol's.
 const MOST_PORTS: usize = 127;
-/// Messages that wait for whoever reads them, a port or the client: enough to keep both busy.
-const WAITING: usize = 16;
 /// Bytes of a connection that wait in one direction, and that are sent at once.
 const PIECE: usize = 32 * 1024;
+/// How long a connection goes on in which nothing moves once one side has said all: long enough for whoever thinks before
+/// the answer, and not for ever for whoever forgets to close.
+const HALF_CLOSED_IDLE: Duration = Duration::from_secs(15 * 60);
+
+/// Where connections go.
+#[derive(Clone)]
+pub struct To {
+    /// The engine.
+    pub runtime: Arc<dyn Runtime>,
+    /// The pod, whose sandbox is looked up for every connection: containers come and go meanwhile.
+    pub pod: PodUid,
+    /// How long a connection, and all of them together, go on in which nothing moves.
+    pub idle: Duration,
+}
 
 /// Which pod a path names.
 #[derive(Debug, Deserialize)]
@@ -55,17 +69,18 @@ pub async fn forward(
     mut parts: Parts,
 ) -> Result<Response, Refused> {
     let shown = ShownPod::find(context.board.store(), &target.namespace, &target.pod)?;
-    let id = shown.any_running()?;
+    let idle = context.streaming_idle;
+    let to = To { runtime: context.runtime, pod: shown.network()?, idle };
     if Upgrade::is_asked(&parts.headers) {
         let upgrade = Upgrade::read(&mut parts, pairs::PROTOCOLS)?;
-        return Ok(upgrade.serve(pairs::admit, move |session| spdy::forward(session, context.runtime, id)));
+        return Ok(upgrade.serve(pairs::admit, idle, move |session| spdy::forward(session, to)));
     }
     let upgrade = upgrade(&mut parts, &PROTOCOLS).await?;
     if upgrade.selected_protocol().is_some_and(|agreed| agreed.as_bytes() == SPDY_WITHIN.as_bytes()) {
-        return Ok(upgrade.on_upgrade(move |socket| spdy::forward_within(socket, context.runtime, id)));
+        return Ok(upgrade.on_upgrade(move |socket| spdy::forward_within(socket, to)));
     }
     let ports = ports(&query)?;
-    Ok(upgrade.on_upgrade(move |socket| serve(socket, ports, context.runtime, id)))
+    Ok(upgrade.on_upgrade(move |socket| serve(socket, ports, to)))
 }
 
 /// The ports that a query asks for, in order.
@@ -87,51 +102,50 @@ fn ports(query: &Pairs) -> Result<Vec<u16>, Status> {
     }
 }
 
-/// Forwards until all ports have nothing more to say or the client is gone.
-async fn serve(socket: WebSocket, ports: Vec<u16>, runtime: Arc<dyn Runtime>, id: String) {
+/// Forwards until all ports have nothing more to say, the client is gone, or nothing moves.
+async fn serve(socket: WebSocket, ports: Vec<u16>, to: To) {
     let (sink, messages) = socket.split();
     let (gets, told) = mpsc::channel(WAITING);
+    let (activity, idle) = (Activity::begin(), to.idle);
     let (mut inputs, mut work) = (Vec::new(), JoinSet::new());
     for (number, port) in (0_u8..).step_by(2).zip(ports) {
         let ((data, near), (error, why)) = (duplex(PIECE), duplex(PIECE));
         let (output, input) = tokio::io::split(near);
         inputs.push(input);
         let connection = Connection { port, data: Box::new(data), error: Box::new(error) };
-        work.spawn(carry(connection, runtime.clone(), id.clone()));
+        work.spawn(carry(connection, to.clone()));
         work.spawn(send(number, port, output, gets.clone()));
         work.spawn(send(number + 1, port, why, gets.clone()));
     }
+    let asks = gets.downgrade();
     drop(gets);
     tokio::select! {
-        () = hear(payloads(messages), inputs) => {}
-        () = tell(sink, told) => {}
+        () = hear(payloads(messages, activity.clone()), inputs, asks) => {}
+        () = tell(sink, told, activity.clone()) => {}
+        () = activity.ceased(idle) => {}
     }
     // Dropped, what is left of the work ends.
     drop(work);
 }
 
 /// Hands what comes to the ports until the client goes away.
-async fn hear(messages: impl futures_util::Stream<Item = Bytes>, mut inputs: Vec<impl AsyncWrite + Unpin>) {
+async fn hear(
+    messages: impl futures_util::Stream<Item = Bytes>,
+    mut inputs: Vec<impl AsyncWrite + Unpin>,
+    asks: mpsc::WeakSender<Message>,
+) {
     let mut messages = pin!(messages);
     while let Some(message) = messages.next().await {
         // What is said on a channel of errors is of no interest, and a port that is closed takes nothing more.
         if let Some((number, bytes)) = message.split_first()
             && number % 2 == 0
             && let Some(input) = inputs.get_mut(usize::from(number / 2))
+            && let Some(gets) = asks.upgrade()
+            && patiently(input.write_all(bytes), &gets).await.is_err()
         {
-            let _ = input.write_all(bytes).await;
-        }
-    }
-}
-
-/// Sends what there is to send, and goodbye when nothing more comes.
-async fn tell(mut sink: SplitSink<WebSocket, Message>, mut told: mpsc::Receiver<Message>) {
-    while let Some(message) = told.recv().await {
-        if sink.send(message).await.is_err() {
             return;
         }
     }
-    let _ = sink.send(closing()).await;
 }
 
 /// Makes messages of a channel of what is read, until there is no more.
@@ -147,10 +161,10 @@ async fn send(number: u8, port: u16, mut from: impl AsyncRead + Unpin, gets: mps
     }
 }
 
-/// Connects to the port and carries both directions until the port has said all or one side is gone.
-pub async fn carry(connection: Connection, runtime: Arc<dyn Runtime>, id: String) {
+/// Connects to the port and carries both directions until the port has said all, one side is gone, or nothing moves.
+pub async fn carry(connection: Connection, to: To) {
     let Connection { port, data, mut error } = connection;
-    let stream = match runtime.dial(&id, port).await {
+    let stream = match to.runtime.dial(&to.pod, port).await {
         Ok(stream) => stream,
         Err(why) => {
             let text = format!("error forwarding port {port} to pod: {why}");
@@ -160,15 +174,37 @@ pub async fn carry(connection: Connection, runtime: Arc<dyn Runtime>, id: String
     };
     let (mut from_client, mut to_client) = tokio::io::split(data);
     let (mut from_port, mut to_port) = tokio::io::split(stream);
+    let activity = Activity::begin();
     let there = async {
-        let _ = tokio::io::copy(&mut from_client, &mut to_port).await;
+        let _ = copy(&mut from_client, &mut to_port, &activity).await;
         let _ = to_port.shutdown().await;
         // The client has said all; the port may not have.
-        pending::<()>().await;
+        activity.moved();
+        activity.ceased(to.idle.min(HALF_CLOSED_IDLE)).await;
     };
     tokio::select! {
-        _ = tokio::io::copy(&mut from_port, &mut to_client) => {}
+        _ = copy(&mut from_port, &mut to_client, &activity) => {}
         () = there => {}
+        () = activity.ceased(to.idle) => {}
     }
     let _ = to_client.shutdown().await;
+}
+
+/// Carries one direction to its end.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    activity: &Activity,
+) -> io::Result<()> {
+    let mut bytes = BytesMut::new();
+    loop {
+        bytes.reserve(PIECE);
+        if from.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+        activity.moved();
+        to.write_all_buf(&mut bytes).await?;
+        to.flush().await?;
+        activity.moved();
+    }
 }

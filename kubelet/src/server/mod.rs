@@ -13,12 +13,14 @@ mod serving;
 mod session;
 mod socket;
 mod spdy;
+mod stats;
 mod upgrade;
 mod websocket;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::{Api, Catalog, Version, tls};
 use axum::Router;
@@ -30,6 +32,7 @@ use tokio::sync::watch;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::runtime::Runtime;
+use crate::stats::Meter;
 use crate::status::Board;
 use crate::status::resources;
 pub use serving::{Error as ServingError, Files, Serving};
@@ -50,8 +53,12 @@ pub struct Context {
     pub health: Arc<Health>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What is used.
+    pub stats: Arc<Meter>,
     /// The settings in force, as a KubeletConfiguration.
     pub configuration: Arc<Value>,
+    /// How long a session, or a forwarded connection, goes on in which nothing moves.
+    pub streaming_idle: Duration,
 }
 
 /// Every path of the node's API.
@@ -72,6 +79,8 @@ pub fn router(context: &Context) -> Router {
         .route("/runningpods/", get(classic::running_pods))
         .route("/configz", get(classic::configuration))
         .route("/metrics", get(classic::metrics))
+        .route("/metrics/resource", get(stats::resource))
+        .route("/stats/summary", get(stats::summary))
         .with_state(context.clone())
         .merge(health::router(&context.health))
         .merge(api.router())

@@ -1,15 +1,18 @@
 //! A session between a client and a process in a container, from its first byte to its exit code.
 
+use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::stream::BoxStream;
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::watch;
 
-use super::channels::{Gone, Outgoing, Process, Said, Told};
+use super::channels::{Gone, Outgoing, Process, Size, Told};
 use crate::runtime::{Error, ExecSession, Runtime, Stream};
 
 /// How long an ended command may take to have an exit code.
@@ -17,12 +20,27 @@ const EXIT_CODE_WITHIN: Duration = Duration::from_secs(10);
 /// Between two looks for it: the engine learns it a moment after the streams have ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// Once a client is gone, how long a process may take nothing of what it had said.
+const TAKES_WITHIN: Duration = Duration::from_secs(10);
+/// Input that is handed on at once.
+const PIECE_BYTES: usize = 16 * 1024;
+
 /// Whose process it is, which is where a change of the terminal's size goes.
 pub enum Of {
-    /// A command's, by the engine's id of its session.
-    Command(String),
+    /// A command's.
+    Command,
     /// A container's own, by the engine's id.
     Container(String),
+}
+
+impl Of {
+    /// What there is to say when it does not begin.
+    fn cannot_begin(&self) -> &'static str {
+        match self {
+            Self::Command => "error executing command in container",
+            Self::Container(_) => "error attaching to container",
+        }
+    }
 }
 
 /// Which streams the client wants.
@@ -47,19 +65,33 @@ pub struct Session {
 }
 
 impl Session {
-    /// Carries what both say to the other until one of them has no more to say.
-    pub async fn run(self, client: Process, process: ExecSession) {
-        let ExecSession { output, input, .. } = process;
-        let Process { said, mut told } = client;
-        // Input and output go on side by side: a process that waits for its reader must not keep its writer waiting.
+    /// Carries what both say to the other until one of them has no more to say. The process begins when the client's side is
+    /// there, so that nothing it says is lost; why it does not is told as its end.
+    pub async fn run(self, client: Process, start: impl Future<Output = Result<ExecSession, Error>>) {
+        let Process { stdin, sizes, mut told, mut gone } = client;
+        let started = tokio::select! {
+            started = start => started,
+            () = &mut gone => return,
+        };
+        let ExecSession { id, output, input } = match started {
+            Ok(process) => process,
+            Err(error) => {
+                let _ =
+                    told.send(Told::Ended(failed("", &format!("{}: {error}", self.of.cannot_begin())))).await;
+                return;
+            }
+        };
+        let (taken, takes) = watch::channel(());
         let ended = tokio::select! {
+            // Input and output go on side by side: a process that waits for its reader must not keep its writer waiting.
             ended = self.send_output(output, &mut told) => ended,
-            () = self.take_input(said, input) => return,
+            () = async { tokio::join!(self.resize(&id, sizes), self.give(stdin, input, taken)); pending().await } => return,
+            () = async { gone.await; last_taken(takes).await } => return,
         };
         let Ok(error) = ended else { return };
         let status = match (error, &self.of) {
             (Some(error), _) => failed("", &error),
-            (None, Of::Command(session)) => self.exit_status(session).await,
+            (None, Of::Command) => self.exit_status(&id).await,
             (None, Of::Container(_)) => success(),
         };
         let _ = told.send(Told::Ended(status)).await;
@@ -92,41 +124,42 @@ impl Session {
         Ok(None)
     }
 
-    /// Takes what the client says until it goes away.
-    async fn take_input(
+    /// Gives the process what the client says, and tells each time that it has taken some.
+    async fn give(
         &self,
-        mut said: BoxStream<'static, Said>,
-        input: std::pin::Pin<Box<dyn tokio::io::AsyncWrite + Send>>,
+        mut stdin: Box<dyn AsyncRead + Send + Unpin>,
+        mut input: Pin<Box<dyn AsyncWrite + Send>>,
+        taken: watch::Sender<()>,
     ) {
-        // Dropped, it tells the process that there is no more input.
-        let mut input = Some(input).filter(|_| self.wanted.stdin);
-        while let Some(said) = said.next().await {
-            match said {
-                Said::Input(bytes) => {
-                    if let Some(open) = &mut input
-                        && (open.write_all(&bytes).await.is_err() || open.flush().await.is_err())
-                    {
-                        // The process reads no more; what it still writes goes on.
-                        input = None;
-                    }
-                }
-                Said::InputEnded => {
-                    if let Some(mut open) = input.take() {
-                        let _ = open.shutdown().await;
-                    }
-                }
-                Said::Resize { width, height } => self.resize(width, height).await,
+        // Dropped, the one tells the process that there is no more input, and the other the client that none is taken.
+        if !self.wanted.stdin {
+            return;
+        }
+        let mut piece = BytesMut::new();
+        loop {
+            piece.reserve(PIECE_BYTES);
+            let Ok(1..) = stdin.read_buf(&mut piece).await else {
+                let _ = input.shutdown().await;
+                return;
+            };
+            if input.write_all_buf(&mut piece).await.is_err() || input.flush().await.is_err() {
+                // The process reads no more; what it still writes goes on.
+                return;
             }
+            taken.send_replace(());
         }
     }
 
-    async fn resize(&self, width: u16, height: u16) {
-        let done = match &self.of {
-            Of::Command(session) => self.runtime.exec_resize(session, width, height).await,
-            Of::Container(id) => self.runtime.attach_resize(id, width, height).await,
-        };
-        if let Err(error) = done {
-            tracing::debug!(%error, "a terminal kept its size");
+    /// Gives the process's terminal the size of the client's.
+    async fn resize(&self, command: &str, mut sizes: BoxStream<'static, Size>) {
+        while let Some(Size { width, height }) = sizes.next().await {
+            let done = match &self.of {
+                Of::Command => self.runtime.exec_resize(command, width, height).await,
+                Of::Container(id) => self.runtime.attach_resize(id, width, height).await,
+            };
+            if let Err(error) = done {
+                tracing::debug!(%error, "a terminal kept its size");
+            }
         }
     }
 
@@ -143,6 +176,11 @@ impl Session {
         let late = |_| failed("", "the command has ended, but the container engine does not say how");
         tokio::time::timeout(EXIT_CODE_WITHIN, look).await.unwrap_or_else(late)
     }
+}
+
+/// Waits until a process has taken what a client had said before it went away, or takes no more of it.
+async fn last_taken(mut takes: watch::Receiver<()>) {
+    while let Ok(Ok(())) = tokio::time::timeout(TAKES_WITHIN, takes.changed()).await {}
 }
 
 fn success() -> Value {

@@ -2,8 +2,8 @@
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::Arc;
 
+use apiserver::activity::Activity;
 use apiserver::spdy::pairs::{self, Pair, Pairs};
 use apiserver::spdy::remote::{Streams, told};
 use apiserver::spdy::{Session, Stream};
@@ -14,10 +14,9 @@ use futures_util::{SinkExt as _, StreamExt as _, stream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
-use super::channels::{Connection, Gone, Process, Said, Told};
-use super::forward::carry;
+use super::channels::{Connection, Gone, Process, Size, Told};
+use super::forward::{To, carry};
 use super::websocket::{closing, payloads, resize};
-use crate::runtime::Runtime;
 
 /// Connections to ports of one session, those among them whose client has gone and whose port has not ended.
 const MOST_CONNECTIONS: usize = 256;
@@ -29,14 +28,21 @@ const MOST_SIZE_BYTES: usize = 1024;
 /// The client's side of a process.
 pub fn process(streams: Streams) -> Process {
     let Streams { session, protocol, stdin, stdout, stderr, resize, error } = streams;
-    // Streams end one by one, a client only with its session.
-    let said = stream::select(input(stdin), sizes(resize)).chain(stream::pending()).take_until(gone(session));
     let outputs = Outputs { stdout, stderr, error, protocol };
-    Process { said: said.boxed(), told: Box::pin(unfold(outputs, Outputs::tell)) }
+    Process {
+        stdin: match stdin {
+            // Whole: its other direction ends when no more input is taken, which is how a client learns that.
+            Some(stream) => Box::new(tokio::io::join(stream.reader, stream.writer)),
+            None => Box::new(tokio::io::empty()),
+        },
+        sizes: sizes(resize).boxed(),
+        told: Box::pin(unfold(outputs, Outputs::tell)),
+        gone: Box::pin(gone(session)),
+    }
 }
 
 /// Forwards connections until the client is gone.
-pub async fn forward(session: Session, runtime: Arc<dyn Runtime>, id: String) {
+pub async fn forward(session: Session, to: To) {
     let (mut pairs, mut work) = (Pairs::new(session), JoinSet::new());
     loop {
         tokio::select! {
@@ -49,7 +55,7 @@ pub async fn forward(session: Session, runtime: Arc<dyn Runtime>, id: String) {
                 }
                 let data = Box::new(tokio::io::join(data.reader, data.writer));
                 let connection = Connection { port, data, error: Box::new(error.writer) };
-                work.spawn(carry(connection, runtime.clone(), id.clone()));
+                work.spawn(carry(connection, to.clone()));
             }
             Some(_) = work.join_next() => {}
         }
@@ -57,20 +63,22 @@ pub async fn forward(session: Session, runtime: Arc<dyn Runtime>, id: String) {
 }
 
 /// The same where the bytes of SPDY are in the messages of a WebSocket, as kubectl wraps them since 1.31.
-pub async fn forward_within(socket: WebSocket, runtime: Arc<dyn Runtime>, id: String) {
+pub async fn forward_within(socket: WebSocket, to: To) {
     let (near, far) = tokio::io::duplex(PIECE);
-    let (mut from, mut to) = tokio::io::split(near);
+    let (mut from, mut into) = tokio::io::split(near);
     let (mut sink, messages) = socket.split();
+    // The session within knows itself when nothing moves.
+    let (activity, idle) = (Activity::begin(), to.idle);
     // Each owns its half: whichever is dropped, the session sees that the client is gone.
     let come = async move {
-        let mut messages = pin!(payloads(messages));
+        let mut messages = pin!(payloads(messages, activity));
         while let Some(bytes) = messages.next().await {
-            if to.write_all(&bytes).await.is_err() {
+            if into.write_all(&bytes).await.is_err() {
                 break;
             }
         }
         // The session sees that the client is gone, and ends.
-        let _ = to.shutdown().await;
+        let _ = into.shutdown().await;
         pending().await
     };
     let go = async move {
@@ -85,7 +93,7 @@ pub async fn forward_within(socket: WebSocket, runtime: Arc<dyn Runtime>, id: St
     let carried = async {
         tokio::select! { () = come => {}, () = go => {} }
     };
-    tokio::join!(forward(Session::start(far, pairs::admit), runtime, id), carried);
+    tokio::join!(forward(Session::start(far, pairs::admit, idle), to), carried);
 }
 
 async fn gone(mut session: Session) {
@@ -93,26 +101,15 @@ async fn gone(mut session: Session) {
     while session.accept().await.is_some() {}
 }
 
-fn input(stdin: Option<Stream>) -> impl futures_util::Stream<Item = Said> {
-    stream::unfold(stdin, |stdin| async move {
-        let mut stdin = stdin?;
-        let mut bytes = BytesMut::with_capacity(PIECE);
-        match stdin.reader.read_buf(&mut bytes).await {
-            Ok(1..) => Some((Said::Input(bytes.freeze()), Some(stdin))),
-            Ok(0) | Err(_) => Some((Said::InputEnded, None)),
-        }
-    })
-}
-
 /// Sizes of a terminal, one JSON object after the other.
-fn sizes(resize: Option<Stream>) -> impl futures_util::Stream<Item = Said> {
+fn sizes(resize: Option<Stream>) -> impl futures_util::Stream<Item = Size> {
     stream::unfold((resize, Vec::new()), |(stream, mut come)| async move {
-        let Some(mut stream) = stream else { return pending().await };
+        let mut stream = stream?;
         loop {
             if let Some(end) = come.iter().position(|byte| *byte == b'}') {
                 let object: Vec<u8> = come.drain(..=end).collect();
-                if let Some(said) = self::resize(&object) {
-                    return Some((said, (Some(stream), come)));
+                if let Some(size) = self::resize(&object) {
+                    return Some((size, (Some(stream), come)));
                 }
             } else if come.len() > MOST_SIZE_BYTES
                 || !matches!(stream.reader.read_buf(&mut come).await, Ok(1..))

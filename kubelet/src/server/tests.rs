@@ -6,3 +6,4 @@ mod exec;
 mod forward;
 mod read;
 mod socket;
+mod spdy;

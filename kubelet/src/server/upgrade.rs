@@ -1,5 +1,7 @@
 //! Whichever of two protocols a client asks for, and what is said where it can have neither.
 
+use std::time::Duration;
+
 use apiserver::Status;
 use apiserver::spdy::remote::{self, Streams};
 use apiserver::spdy::{self, Refusal};
@@ -38,20 +40,23 @@ impl Upgrade {
         Ok(Self::WebSocket(websocket::upgrade(parts, &websocket::OF_PROCESSES).await?))
     }
 
-    /// The answer, after which the client's side is served.
+    /// The answer, after which the client's side is served once all of it is there, as long as something moves within `idle`.
     pub fn serve<F>(
         self,
         wanted: remote::Wanted,
+        idle: Duration,
         serve: impl FnOnce(Process) -> F + Send + 'static,
     ) -> Response
     where
         F: Future<Output = ()> + Send + 'static,
     {
         match self {
-            Self::WebSocket(upgrade) => upgrade.on_upgrade(|socket| serve(websocket::process(socket))),
+            Self::WebSocket(upgrade) => {
+                upgrade.on_upgrade(move |socket| serve(websocket::process(socket, idle)))
+            }
             Self::Spdy(upgrade) => {
                 let protocol = upgrade.protocol;
-                upgrade.serve(remote::admit, move |session| async move {
+                upgrade.serve(remote::admit, idle, move |session| async move {
                     // One who does not begin his streams is not served.
                     if let Some(all) = Streams::accept(session, protocol, wanted).await {
                         serve(streams::process(all)).await;

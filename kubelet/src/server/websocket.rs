@@ -1,17 +1,23 @@
 //! Channels over a WebSocket: the first byte of each message says which one it is of.
 
 use std::future::ready;
+use std::pin::pin;
+use std::time::Duration;
 
 use apiserver::Status;
+use apiserver::activity::Activity;
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, rejection};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use futures_util::{SinkExt as _, StreamExt as _, stream};
+use futures_util::stream::SplitSink;
+use futures_util::{SinkExt as _, StreamExt as _, sink, stream};
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::Value;
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
+use tokio::sync::{mpsc, watch};
 
-use super::channels::{Gone, Process, Said, Told};
+use super::channels::{Gone, Process, Size, Told};
 
 /// The first byte of a message.
 mod channel {
@@ -27,6 +33,12 @@ mod channel {
 /// conformance tests speak, knows no `Status`.
 pub const OF_PROCESSES: [&str; 3] = ["v5.channel.k8s.io", "v4.channel.k8s.io", OLDEST];
 const OLDEST: &str = "channel.k8s.io";
+/// Messages that wait for whoever reads them, a port or the client: enough to keep both busy.
+pub const WAITING: usize = 16;
+/// Bytes of standard input that wait to be taken; when they do not fit, nothing more is read of the connection.
+const UNREAD_BYTES: usize = 64 * 1024;
+/// A client whose bytes nobody takes is asked this often whether it is there.
+const ASK_EVERY: Duration = Duration::from_secs(10);
 
 /// Agrees on one of those protocols.
 ///
@@ -58,66 +70,147 @@ pub async fn upgrade(
     Ok(upgrade)
 }
 
-/// The client's side of a process.
-pub fn process(socket: WebSocket) -> Process {
+/// The client's side of a process; it is gone when nothing has come and nothing gone for as long as `idle`, too.
+pub fn process(socket: WebSocket, idle: Duration) -> Process {
     let knows_status = socket.protocol().is_none_or(|agreed| agreed.as_bytes() != OLDEST.as_bytes());
-    let (sink, stream) = socket.split();
-    let told = sink
-        .sink_map_err(|_| Gone)
-        .with_flat_map(move |told| stream::iter(messages(told, knows_status).into_iter().map(Ok)));
-    let said = payloads(stream).filter_map(|message| ready(said(&message)));
-    Process { said: said.boxed(), told: Box::pin(told) }
+    let (sink, messages) = socket.split();
+    let activity = Activity::begin();
+    let (gets, queue) = mpsc::channel(WAITING);
+    let (to_stdin, stdin) = tokio::io::duplex(UNREAD_BYTES);
+    let (size, sizes) = watch::channel(None);
+    // Ends when all of it is sent and nobody has more to send.
+    tokio::spawn(tell(sink, queue, activity.clone()));
+    let come = payloads(messages, activity.clone());
+    let hearing = hear(come, to_stdin, size, gets.clone());
+    let gone = async move {
+        tokio::select! { () = hearing => {}, () = activity.ceased(idle) => {} }
+    };
+    let told = sink::unfold(gets, move |gets, told| async move {
+        if let Some(message) = message(told, knows_status) {
+            gets.send(message).await.map_err(|_| Gone)?;
+        }
+        Ok(gets)
+    });
+    let sizes = stream::unfold(sizes, |mut sizes| async move {
+        sizes.changed().await.ok()?;
+        let size: Option<Size> = *sizes.borrow_and_update();
+        Some((size, sizes))
+    });
+    Process {
+        stdin: Box::new(stdin),
+        sizes: sizes.filter_map(ready).boxed(),
+        told: Box::pin(told),
+        gone: Box::pin(gone),
+    }
+}
+
+/// Takes what a client says until it goes away.
+async fn hear(
+    messages: impl futures_util::Stream<Item = Bytes>,
+    stdin: DuplexStream,
+    size: watch::Sender<Option<Size>>,
+    gets: mpsc::Sender<Message>,
+) {
+    let (mut messages, mut stdin) = (pin!(messages), Some(stdin));
+    while let Some(message) = messages.next().await {
+        let Some((number, rest)) = message.split_first() else { continue };
+        match *number {
+            channel::STDIN => {
+                if let Some(open) = &mut stdin {
+                    match patiently(open.write_all(rest), &gets).await {
+                        Ok(Ok(())) => {}
+                        // The process takes no more.
+                        Ok(Err(_)) => stdin = None,
+                        Err(Gone) => return,
+                    }
+                }
+            }
+            channel::CLOSE if rest == [channel::STDIN] => stdin = None,
+            channel::RESIZE => {
+                if let Some(told) = resize(rest) {
+                    size.send_replace(Some(told));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Waits until something that the client has said is taken, and asks it meanwhile whether it is there: nothing more is read of
+/// its connection, so that its end is not seen, and only what is sent to one that is gone comes back as an error.
+///
+/// # Errors
+/// When it is not.
+pub async fn patiently<T>(taken: impl Future<Output = T>, gets: &mpsc::Sender<Message>) -> Result<T, Gone> {
+    let ask = async {
+        loop {
+            tokio::time::sleep(ASK_EVERY).await;
+            if gets.send(Message::Ping(Bytes::new())).await.is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        taken = taken => Ok(taken),
+        () = ask => Err(Gone),
+        () = gets.closed() => Err(Gone),
+    }
+}
+
+/// Sends what there is to send, and goodbye when nothing more comes.
+pub async fn tell(
+    mut sink: SplitSink<WebSocket, Message>,
+    mut told: mpsc::Receiver<Message>,
+    activity: Activity,
+) {
+    while let Some(message) = told.recv().await {
+        if sink.send(message).await.is_err() {
+            return;
+        }
+        activity.moved();
+    }
+    let _ = sink.send(closing()).await;
 }
 
 /// What comes of a WebSocket until it is closed.
 pub fn payloads(
     messages: impl futures_util::Stream<Item = Result<Message, axum::Error>>,
+    activity: Activity,
 ) -> impl futures_util::Stream<Item = Bytes> {
-    messages.take_while(|message| ready(!matches!(message, Err(_) | Ok(Message::Close(_))))).filter_map(
-        |message| {
+    messages
+        .inspect(move |_| activity.moved())
+        .take_while(|message| ready(!matches!(message, Err(_) | Ok(Message::Close(_)))))
+        .filter_map(|message| {
             ready(match message {
                 Ok(Message::Binary(bytes)) => Some(bytes),
                 Ok(Message::Text(text)) => Some(text.into()),
                 _ => None,
             })
-        },
-    )
-}
-
-/// What a message says; nothing where it makes no sense.
-fn said(message: &Bytes) -> Option<Said> {
-    let (number, rest) = message.split_first()?;
-    match *number {
-        channel::STDIN => Some(Said::Input(message.slice(1..))),
-        channel::CLOSE if rest == [channel::STDIN] => Some(Said::InputEnded),
-        channel::RESIZE => resize(rest),
-        _ => None,
-    }
+        })
 }
 
 /// `{"Width":80,"Height":24}`.
-pub fn resize(size: &[u8]) -> Option<Said> {
+pub fn resize(size: &[u8]) -> Option<Size> {
     let size: Value = serde_json::from_slice(size).ok()?;
     let side = |name: &str| u16::try_from(size.get(name)?.as_u64()?).ok();
-    Some(Said::Resize { width: side("Width")?, height: side("Height")? })
+    Some(Size { width: side("Width")?, height: side("Height")? })
 }
 
-fn messages(told: Told, knows_status: bool) -> Vec<Message> {
+fn message(told: Told, knows_status: bool) -> Option<Message> {
     match told {
-        Told::Stdout(bytes) => vec![frame(channel::STDOUT, &bytes)],
-        Told::Stderr(bytes) => vec![frame(channel::STDERR, &bytes)],
+        Told::Stdout(bytes) => Some(frame(channel::STDOUT, &bytes)),
+        Told::Stderr(bytes) => Some(frame(channel::STDERR, &bytes)),
         Told::Ended(status) => {
             let text = match &status {
                 status if knows_status => status.to_string(),
                 status => status["message"].as_str().unwrap_or_default().to_owned(),
             };
-            let status = (!text.is_empty()).then(|| frame(channel::ERROR, text.as_bytes()));
-            status.into_iter().chain([closing()]).collect()
+            (!text.is_empty()).then(|| frame(channel::ERROR, text.as_bytes()))
         }
     }
 }
 
-/// The last message of a session that went as it should.
+/// The last message of a session.
 pub fn closing() -> Message {
     Message::Close(Some(CloseFrame { code: 1000, reason: "".into() }))
 }

@@ -28,6 +28,7 @@ use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
 use crate::server::{self, Context, RootDir};
 use crate::spec::CgroupDriver;
+use crate::stats::Meter;
 use crate::status::{Board, Journal};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
@@ -90,6 +91,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     journal.restore(&board, Timestamp::now());
     tokio::spawn(board.clone().drain(outbox.clone()));
     tokio::spawn(journal.clone().keep(board.clone()));
+    let seen = observer.clone();
+    let look = move || {
+        let known = seen.known().into_iter();
+        known.map(|known| (known.uid.clone(), seen.pod(&known.uid))).collect::<Vec<_>>()
+    };
+    let stats = Meter::new(&options.node_name, &options.root_dir, Box::new(look));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
     if let Some(cluster) = options.cluster.clone() {
@@ -112,7 +119,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         });
     }
     let configuration = Arc::new(options.kubelet_configuration());
-    let context = Context { board: board.clone(), runtime, health, metrics, configuration };
+    let streaming_idle = options.streaming_idle;
+    let context =
+        Context { board: board.clone(), runtime, health, metrics, stats, configuration, streaming_idle };
     if let Some(address) = options.api_address {
         serve_nodes_api(&options, address, &context, &stopped).await?;
     }

@@ -62,7 +62,11 @@ impl Cluster {
             (code, answer) => Err(format!("{code} {answer}")),
         };
         wait_until(DEADLINE, look).await.unwrap();
-        let path = format!("{path}/{}/status", object["metadata"]["name"].as_str().unwrap());
+        self.patches(&format!("{path}/{}", object["metadata"]["name"].as_str().unwrap()), status).await;
+    }
+
+    async fn patches(&self, path: &str, status: &Value) {
+        let path = format!("{path}/status");
         let patch = json!({"status": status});
         let (code, answer) = self.sends("PATCH", &path, "application/merge-patch+json", &patch).await;
         assert_eq!(code, 200, "{answer}");
@@ -83,6 +87,11 @@ impl Cluster {
         let metadata = json!({"name": name, "namespace": "default"});
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec});
         self.makes("/api/v1/namespaces/default/pods", &pod, status).await;
+    }
+
+    /// Tells the master how that pod is now.
+    pub async fn shows_pod(&self, name: &str, status: &Value) {
+        self.patches(&format!("/api/v1/namespaces/default/pods/{name}"), status).await;
     }
 
     /// Runs a pod from a file, waits until it is ready, and tells the master of it; its name.

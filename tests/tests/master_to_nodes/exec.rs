@@ -1,10 +1,11 @@
 //! `kubectl exec`, `cp` and `attach`, in every version: those before 1.30 over SPDY, the others over WebSocket.
 
 use std::fs;
+use std::process::Stdio;
 
-use tests::kubectls;
 use tests::manifest::{container, pod};
-use tokio::process::Command;
+use tests::{DEADLINE, Kubectl, kubectls, wait_until};
+use tokio::process::{Child, Command};
 
 use crate::bed::{Cluster, Going};
 
@@ -83,6 +84,66 @@ async fn a_terminal_has_the_size_of_the_one_it_is_seen_in() {
         terminal.prints("it is").await;
         assert_eq!(terminal.ends().await, 5, "1.{}", kubectl.minor);
     }
+}
+
+/// Connections that a server of this machine holds at that port, those among them whose client has said goodbye.
+fn held(port: u16) -> usize {
+    let table = fs::read_to_string("/proc/net/tcp").unwrap();
+    let of_server = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words[1].ends_with(&format!(":{port:04X}")) && matches!(words[3], "01" | "08")
+    };
+    table.lines().skip(1).filter(of_server).count()
+}
+
+/// Begins kubectls that send without end to a program that reads nothing, and waits until they are stuck.
+async fn stuck(cluster: &Cluster, kubectl: &Kubectl, name: &str) -> Vec<Child> {
+    let arguments = ["exec", "-i", name, "-c", "main", "--", "sleep", "1000"];
+    let home = cluster.world.path("home");
+    fs::create_dir_all(&home).unwrap();
+    let begin = || {
+        let mut command = Command::new(&kubectl.path);
+        command.env("HOME", &home).arg("--kubeconfig").arg(cluster.admin()).args(arguments);
+        command.stdin(fs::File::open("/dev/zero").unwrap()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.kill_on_drop(true).spawn().unwrap()
+    };
+    let children: Vec<Child> = (0..4).map(|_| begin()).collect();
+    for child in &children {
+        let pid = child.id().unwrap();
+        let mut last = 0;
+        let look = async || {
+            let counts = fs::read_to_string(format!("/proc/{pid}/io")).unwrap();
+            let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap();
+            let read: u64 = read.parse().unwrap();
+            let is_stuck = read == std::mem::replace(&mut last, read) && read > 1_000_000;
+            if is_stuck { Ok(()) } else { Err(format!("it has read {read} bytes")) }
+        };
+        wait_until(DEADLINE, look).await.unwrap();
+    }
+    children
+}
+
+#[tokio::test]
+async fn clients_that_go_are_missed_though_nobody_takes_what_they_send() {
+    let cluster = Cluster::new("deaf").await;
+    let name = cluster.runs("web", &tests::manifest::sleeper("web")).await;
+    let found = kubectls();
+    let port = cluster.world.api_port.number;
+    let mut children = Vec::new();
+    // The oldest speaks SPDY, the newest WebSocket.
+    for kubectl in [&found[0], &found[found.len() - 1]] {
+        children.extend(stuck(&cluster, kubectl, &name).await);
+    }
+    assert_eq!(held(port), children.len(), "each has a connection from the master");
+    for mut child in children {
+        child.kill().await.unwrap();
+    }
+    let look = async || match held(port) {
+        0 => Ok(()),
+        held => Err(format!("the kubelet still holds {held} connections")),
+    };
+    // The master misses them after ten or twenty seconds, and the kubelet the master as long after that.
+    cluster.world.wait_within(2 * DEADLINE, "all of them to be missed", look).await;
 }
 
 #[tokio::test]

@@ -8,3 +8,4 @@ mod exec;
 mod identity;
 mod logs;
 mod ports;
+mod stats;

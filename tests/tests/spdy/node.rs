@@ -17,8 +17,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use kubelet::health::Health;
 use kubelet::metrics::Metrics;
+use kubelet::runtime::contract::identity;
 use kubelet::runtime::fake::Fake;
 use kubelet::server::{Context, VERSION};
+use kubelet::stats::Meter;
 use kubelet::status::{Board, resources};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -74,7 +76,9 @@ impl Node {
             runtime: Arc::new(fake),
             health: Health::new(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
+            stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::default(),
+            streaming_idle: DEADLINE,
         };
         Self::serving(tempfile::tempdir().unwrap(), kubelet::server::router(&context)).await
     }
@@ -112,7 +116,7 @@ impl Node {
 fn show_pod(store: &Memory, id: &str) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "web", "namespace": "default", "uid": "u1"},
+        "metadata": {"name": "web", "namespace": "default", "uid": identity("web", "c").uid.as_str()},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
         "status": {"phase": "Running", "containerStatuses": [
             {"name": "c", "image": "i", "imageID": "", "ready": true, "restartCount": 0,
@@ -154,7 +158,7 @@ async fn exec(
         Err(refusal) => return refusal.into_response(),
     };
     let protocol = upgrade.protocol;
-    upgrade.serve(remote::admit, move |session| async move {
+    upgrade.serve(remote::admit, DEADLINE, move |session| async move {
         let Some(mut streams) = Streams::accept(session, protocol, wanted).await else { return };
         let status = run(&command, &inside.folder, &mut streams).await;
         streams.end(&status).await;
@@ -209,7 +213,7 @@ async fn port_forward(State(inside): State<Arc<Inside>>, request: Request) -> Re
         Ok(upgrade) => upgrade,
         Err(refusal) => return refusal.into_response(),
     };
-    upgrade.serve(pairs::admit, move |session| async move {
+    upgrade.serve(pairs::admit, DEADLINE, move |session| async move {
         let mut pairs = Pairs::new(session);
         while let Some(pair) = pairs.next().await {
             tokio::spawn(forward(pair, inside.echo));

@@ -51,10 +51,11 @@ const ROOMS: &[Room] = &[
         may: &["observed", "spec", "runtime", "images", "report", "options", "metrics"],
         never: ENGINE,
     },
+    Room { name: "stats", may: &["observed", "disk"], never: ENGINE },
     Room { name: "status", may: &["observed", "report", "metrics", "disk"], never: ENGINE },
     Room {
         name: "server",
-        may: &["observed", "runtime", "status", "report", "metrics", "health"],
+        may: &["observed", "runtime", "stats", "status", "report", "metrics", "health"],
         never: ENGINE,
     },
     Room { name: "identity", may: &["options", "report", "disk"], never: ENGINE },
@@ -69,7 +70,7 @@ const ROOMS: &[Room] = &[
         may: &[
             "observed", "options", "metrics", "health", "report", "desired", "plan", "spec", "sources",
             "runtime", "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node",
-            "status", "server", "identity",
+            "stats", "status", "server", "identity",
         ],
         never: ENGINE,
     },

@@ -11,6 +11,8 @@ use crate::spdy::{Admit, Session, Stream};
 
 /// How long anything may take.
 const DEADLINE: Duration = Duration::from_secs(20);
+/// How long a session goes on in which nothing happens.
+pub const IDLE: Duration = Duration::from_secs(4 * 60 * 60);
 
 pub struct Client {
     io: DuplexStream,
@@ -36,7 +38,7 @@ impl Client {
         let (io, served) = tokio::io::duplex(64 * 1024);
         let client =
             Self { io, encoder: Encoder::default(), decoder: Decoder::default(), come: BytesMut::new() };
-        (client, Session::start(served, admit))
+        (client, Session::start(served, admit, IDLE))
     }
 
     pub async fn send(&mut self, frame: Frame) {

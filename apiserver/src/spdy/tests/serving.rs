@@ -3,9 +3,9 @@
 use http::HeaderMap;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::client::{Client, data, headers};
+use super::client::{Client, IDLE, data, headers};
 use crate::spdy::frame::{Frame, reason};
-use crate::spdy::session::{IDLE, STREAMS};
+use crate::spdy::session::STREAMS;
 use crate::spdy::{Session, Stream};
 
 fn all(_: &HeaderMap) -> bool {
@@ -145,6 +145,19 @@ async fn a_stream_that_is_not_read_holds_up_the_others_only_when_its_buffer_is_f
     client.send(data(5, &[3; 500_000], false)).await;
     client.send(Frame::Ping(7)).await;
     assert_eq!(client.next().await, Some(Frame::Ping(7)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_goes_while_nobody_takes_its_bytes_is_missed() {
+    let (mut client, mut session, stream) = begun().await;
+    let flood = tokio::spawn(async move { client.send(data(1, &[2; 500_000], true)).await });
+    tokio::task::yield_now().await;
+    assert!(!flood.is_finished(), "nobody takes it");
+    flood.abort();
+    // What it has said is in the way of its end, which only a question finds.
+    let ended = tokio::time::timeout(IDLE / 100, session.accept()).await;
+    assert!(ended.unwrap().is_none());
+    drop(stream);
 }
 
 #[tokio::test]

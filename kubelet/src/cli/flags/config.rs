@@ -58,6 +58,9 @@ const HONOURED: &[(&str, Setter)] = &[
         None | Some(Value::Null) => Ok(()),
         Some(file) => set(&mut d.options.client_ca_file, text(file).map(|t| filled(t).map(PathBuf::from))),
     }),
+    ("streamingConnectionIdleTimeout", |v, d| {
+        set(&mut d.options.streaming_idle, parsed(v, values::positive_duration))
+    }),
     ("healthzBindAddress", |v, d| set(&mut d.healthz_address, parsed(v, values::ip))),
     ("healthzPort", |v, d| set(&mut d.healthz_port, number(v, 0, i64::from(u16::MAX)))),
     ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
@@ -177,7 +180,6 @@ const NOT_HONOURED: &[&str] = &[
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriodCriticalPods",
     "singleProcessOOMKill",
-    "streamingConnectionIdleTimeout",
     "syncFrequency",
     "systemCgroups",
     "systemReserved",

@@ -151,6 +151,12 @@ impl Flags<'_> {
             &mut options.allowed_unsafe_sysctls,
         );
         self.set("--client-ca-file", &flags.client_ca_file, some(path), &mut options.client_ca_file);
+        self.set(
+            "--streaming-connection-idle-timeout",
+            &flags.streaming_connection_idle_timeout,
+            values::positive_duration,
+            &mut options.streaming_idle,
+        );
         self.set("--tls-cert-file", &flags.tls_cert_file, some(path), &mut draft.tls_cert_file);
         self.set(
             "--tls-private-key-file",

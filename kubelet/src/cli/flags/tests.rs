@@ -128,6 +128,18 @@ fn durations() {
 }
 
 #[test]
+fn how_long_a_silent_session_goes_on() {
+    let hour = Duration::from_secs(60 * 60);
+    assert_eq!(ok(&flags(), "").options.streaming_idle, 4 * hour);
+    let file = format!("{HEAD}streamingConnectionIdleTimeout: 1h\n");
+    assert_eq!(ok(&with_file(), &file).options.streaming_idle, hour);
+    let over = RunFlags { streaming_connection_idle_timeout: Some("2h".to_owned()), ..with_file() };
+    assert_eq!(ok(&over, &file).options.streaming_idle, 2 * hour);
+    let none = RunFlags { streaming_connection_idle_timeout: Some("0".to_owned()), ..flags() };
+    assert!(mistakes(&none, "")[0].starts_with("--streaming-connection-idle-timeout: "));
+}
+
+#[test]
 fn names_of_nodes() {
     assert_eq!(values::node_name("Web.Example").unwrap(), "web.example");
     for text in ["", "a_b", "-a", "a..b", "ä"] {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::metrics::Metrics;
 use crate::observed::probes::{Kind, Verdict};
-use crate::observed::{self, Timestamp};
+use crate::observed::{self, PodUid, Timestamp};
 use crate::probes::{Prober, Target};
 use crate::report::Outbox;
 use crate::runtime::*;
@@ -144,7 +144,7 @@ impl Runtime for Engine {
         unreachable!("probes only run commands")
     }
 
-    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
         unreachable!("probes only run commands")
     }
 

@@ -1,37 +1,53 @@
-//! A connection to a port as something inside the container would make it: on the container's own loopback.
+//! A connection to a port as something inside the pod would make it: on the pod's own loopback.
 //!
-//! The engine cannot do that. On its own machine we can: a thread of its own enters the container's network for as long as
-//! it takes to connect, and what it has connected stays there.
+//! The engine cannot do that. On its own machine we can: a thread of its own enters the network of the pod's sandbox for as
+//! long as it takes to connect, and what it has connected stays there.
 
 use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsFd as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bollard::query_parameters::ListContainersOptions;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::sync::oneshot;
 
+use super::errors::{ASK, within};
 use super::{Docker, look};
-use crate::runtime::{Duplex, Error};
+use crate::observed::PodUid;
+use crate::runtime::{Duplex, Error, labels};
 
-/// How long a port of the same machine may take to accept.
-const CONNECT: Duration = Duration::from_secs(10);
+/// Threads that connect at once. Where somebody listens each takes no time, and where packets are dropped [`WITHIN`].
+pub(super) const AT_ONCE: usize = 32;
+/// How long a connection may wait for its turn, and how long a port of the same machine may take to accept it.
+const WITHIN: Duration = Duration::from_secs(10);
 /// Room for a thread that calls a handful of functions.
 const STACK_BYTES: usize = 256 * 1024;
 
-const OPERATION: &str = "connect to a port of the container";
+const OPERATION: &str = "connect to a port of the pod";
 
-pub(super) async fn dial(docker: &Docker, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
+pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
     let refused = |message: String| Error::Refused { operation: OPERATION, message };
-    let found = look::inspect(docker, id).await?;
+    let sandbox =
+        sandbox(docker, pod).await?.ok_or_else(|| refused("it has no sandbox that runs".to_owned()))?;
+    let found = look::inspect(docker, &sandbox).await?;
     let pid = found.state.and_then(|state| state.pid).filter(|pid| *pid > 0);
-    let pid = pid.ok_or_else(|| refused("it does not run".to_owned()))?;
+    let pid = pid.ok_or_else(|| refused("its sandbox does not run".to_owned()))?;
+    let Ok(Ok(turn)) = tokio::time::timeout(WITHIN, docker.dials.clone().acquire_owned()).await else {
+        return Err(refused(format!(
+            "localhost:{port}: {AT_ONCE} connections to ports of this node are being made, and none was done within \
+             {} s; try again when their ports answer",
+            WITHIN.as_secs()
+        )));
+    };
     let (tell, told) = oneshot::channel();
-    let container = id.to_owned();
     let thread = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK_BYTES);
-    // Not one of the runtime's threads: it would be in the container's network for whoever gets it next.
-    let spawned = thread.spawn(move || drop(tell.send(connect(pid, &container, port))));
+    // Not one of the runtime's threads: it would be in the pod's network for whoever gets it next.
+    let spawned = thread.spawn(move || {
+        let _ = tell.send(connect(pid, &sandbox, port));
+        drop(turn);
+    });
     spawned.map_err(|error| refused(error.to_string()))?;
     let connected = told.await.map_err(|_| refused("the attempt was given up".to_owned()))?;
     let stream = connected.and_then(|stream| {
@@ -47,6 +63,19 @@ pub(super) async fn dial(docker: &Docker, id: &str, port: u16) -> Result<Box<dyn
     }
 }
 
+/// The engine id of the pod's sandbox that runs, the newest of several.
+async fn sandbox(docker: &Docker, pod: &PodUid) -> Result<Option<String>, Error> {
+    let mut filters = docker.node_filter();
+    filters.entry("label".to_owned()).or_default().extend([
+        format!("{}={pod}", labels::POD_UID),
+        format!("{}={}", labels::CONTAINER_NAME, labels::SANDBOX_NAME),
+    ]);
+    let options = ListContainersOptions { filters: Some(filters), ..ListContainersOptions::default() };
+    let request = docker.client().await?.list_containers(Some(options));
+    let found = within(ASK, "find the pod's sandbox", "the sandbox", request).await?;
+    Ok(found.into_iter().find_map(|sandbox| sandbox.id))
+}
+
 /// Connects from within the network of that process, which this thread never leaves again.
 fn connect(pid: i64, container: &str, port: u16) -> io::Result<TcpStream> {
     let network = File::open(format!("/proc/{pid}/ns/net"))?;
@@ -56,6 +85,10 @@ fn connect(pid: i64, container: &str, port: u16) -> io::Result<TcpStream> {
         return Err(io::Error::other("the engine is not on this machine"));
     }
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
-    let at = |ip: IpAddr| TcpStream::connect_timeout(&SocketAddr::new(ip, port), CONNECT);
+    let due = Instant::now() + WITHIN;
+    let at = |ip: IpAddr| match due.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
+        left => TcpStream::connect_timeout(&SocketAddr::new(ip, port), left),
+    };
     at(Ipv4Addr::LOCALHOST.into()).or_else(|error| at(Ipv6Addr::LOCALHOST.into()).map_err(|_| error))
 }

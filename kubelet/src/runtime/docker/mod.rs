@@ -32,7 +32,7 @@ use super::{
     ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
     Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream, labels,
 };
-use crate::observed;
+use crate::observed::{self, PodUid};
 use errors::within;
 pub use pause::pause_image;
 pub use transport::InvalidEndpoint;
@@ -73,6 +73,7 @@ pub struct Docker {
     negotiated: OnceCell<()>,
     creates: Semaphore,
     starts: Semaphore,
+    dials: Arc<Semaphore>,
     abilities: abilities::Abilities,
     pause: pause::Pause,
 }
@@ -105,6 +106,7 @@ impl Docker {
             negotiated: OnceCell::new(),
             creates: Semaphore::new(CREATES_AT_ONCE),
             starts: Semaphore::new(STARTS_AT_ONCE),
+            dials: Arc::new(Semaphore::new(dial::AT_ONCE)),
             abilities: abilities::Abilities::default(),
             pause: pause::Pause::default(),
         })
@@ -194,8 +196,8 @@ impl Runtime for Docker {
         exec::attach(self, id, stdin).await
     }
 
-    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
-        dial::dial(self, id, port).await
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        dial::dial(self, pod, port).await
     }
 
     async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {

@@ -9,10 +9,10 @@ use futures_util::stream::{self, BoxStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 
-use super::containers::{Kind, until_ended};
+use super::containers::{Kind, Record, until_ended};
 use super::program::{Program, Step};
 use super::{Fake, HANG};
-use crate::observed::{Container, Sandbox, State};
+use crate::observed::{Container, PodUid, Sandbox, State};
 use crate::runtime::{
     ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Image, Info,
     Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
@@ -149,11 +149,10 @@ impl Runtime for Fake {
         Ok(ExecOutput { exit_code, output })
     }
 
-    /// Every interactive command is `cat`.
+    /// `exit 3` ends at once with that code, `count` says in [`Fake::asked`] how much it was given, anything else is `cat`.
     async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
         self.engine.meet("exec_start", id)?;
         self.with(id, |_| ())?;
-        // `exit 3` ends at once with that code, anything else is `cat`.
         if let [word, code] = &request.command[..]
             && word == "exit"
         {
@@ -164,7 +163,16 @@ impl Runtime for Fake {
                 input: Box::pin(tokio::io::sink()),
             });
         }
-        let (near, far) = tokio::io::duplex(1024);
+        let (near, mut far) = tokio::io::duplex(1024);
+        if request.command == ["count"] {
+            let engine = self.engine.clone();
+            tokio::spawn(async move {
+                let given = tokio::io::copy(&mut far, &mut tokio::io::sink()).await.unwrap_or_default();
+                engine.asked.lock().unwrap().push(format!("counted {given}"));
+            });
+            let output = stream::pending().boxed();
+            return Ok(ExecSession { id: "count".to_owned(), output, input: Box::pin(near) });
+        }
         let output = stream::unfold(far, |mut far| async move {
             let mut piece = vec![0; 1024];
             let read = far.read(&mut piece).await.unwrap_or(0);
@@ -194,16 +202,27 @@ impl Runtime for Fake {
         self.with(id, |_| ())
     }
 
-    /// Only port 7 is listened on, and says everything back.
-    async fn dial(&self, id: &str, port: u16) -> Result<Box<dyn Duplex>, Error> {
-        self.engine.meet("dial", id)?;
-        self.with(id, |_| ())?;
-        if port != 7 {
+    /// Only two ports are listened on: 7 says everything back, 8 says nothing and never ends.
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        self.engine.meet("dial", pod.as_str())?;
+        let has_network = |record: &Record| {
+            let is_sandbox = matches!(record.kind, Kind::Sandbox) && record.state.is_running();
+            is_sandbox && record.identity.uid == *pod
+        };
+        if !self.engine.containers().values().any(has_network) {
+            return Err(refused("connect to the port", "it has no sandbox that runs"));
+        }
+        if !matches!(port, 7 | 8) {
             return Err(refused("connect to the port", "connection refused"));
         }
         let (near, far) = tokio::io::duplex(1024);
         tokio::spawn(async move {
             let (mut read, mut write) = tokio::io::split(far);
+            if port == 8 {
+                let _ = tokio::io::copy(&mut read, &mut tokio::io::sink()).await;
+                // Its half stays open for as long as anybody is connected.
+                return std::future::pending().await;
+            }
             let _ = tokio::io::copy(&mut read, &mut write).await;
             let _ = write.shutdown().await;
         });

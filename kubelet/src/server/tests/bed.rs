@@ -22,8 +22,10 @@ use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::observed::PodUid;
 use crate::report::{Mail, Report};
+use crate::runtime::contract::identity;
 use crate::runtime::fake::Fake;
 use crate::server::{Context, RootDir, VERSION, serve_socket};
+use crate::stats::Meter;
 use crate::status::Board;
 
 /// How long anything may take.
@@ -50,7 +52,9 @@ impl Bed {
             runtime: Arc::new(fake.clone()),
             health: health.clone(),
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
+            stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::new(json!({"maxPods": 110})),
+            streaming_idle: Duration::from_secs(4 * 60 * 60),
         };
         let dir = tempfile::tempdir().unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -59,7 +63,8 @@ impl Bed {
         Self { fake, health, dir, id, _stop: stop }
     }
 
-    async fn connect(&self) -> UnixStream {
+    /// A connection to the socket.
+    pub async fn connect(&self) -> UnixStream {
         let socket = self.dir.path().join("kubelet.sock");
         let connected = async {
             loop {
@@ -125,7 +130,7 @@ pub fn frame(channel: u8, bytes: &[u8]) -> Message {
 
 fn pod(id: &str) -> Mail {
     let pod = json!({
-        "metadata": {"name": "web", "namespace": "shop", "uid": "u1"},
+        "metadata": {"name": "web", "namespace": "shop", "uid": identity("web", "c").uid.as_str()},
         "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]},
     });
     let status = json!({"phase": "Running", "containerStatuses": [

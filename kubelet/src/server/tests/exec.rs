@@ -7,6 +7,7 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::bed::{Bed, DEADLINE, frame};
+use crate::runtime::Error;
 
 const EXEC: &str = "/api/v1/namespaces/shop/pods/web/exec";
 const V5: &str = "v5.channel.k8s.io";
@@ -67,6 +68,36 @@ async fn the_exit_code_is_in_the_status() {
     let (_, status) = rest(messages(socket)).await;
     assert_eq!(status["reason"], "NonZeroExitCode");
     assert_eq!(status["details"]["causes"], json!([{"reason": "ExitCode", "message": "3"}]));
+}
+
+#[tokio::test]
+async fn why_nothing_begins_is_told_as_its_end() {
+    let bed = Bed::new().await;
+    let refused = Error::Refused { operation: "start the command", message: "no such file".to_owned() };
+    bed.fake.fail_next("exec_start", refused);
+    let path = format!("{EXEC}?container=c&command=x&stdout=true");
+    let (socket, _) = bed.websocket(&path, V5).await.unwrap();
+    let (_, status) = rest(messages(socket)).await;
+    let said = "error executing command in container: the container engine refused to start the command: no such file";
+    assert_eq!((&status["status"], &status["message"]), (&json!("Failure"), &json!(said)));
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_client_went_is_taken() {
+    let bed = Bed::new().await;
+    let path = format!("{EXEC}?container=c&command=count&stdin=true");
+    // As one does who copies something into a container and knows no other way to say that this was all.
+    let (mut socket, _) = bed.websocket(&format!("{path}&stdout=true"), "v4.channel.k8s.io").await.unwrap();
+    for _ in 0..20 {
+        socket.send(frame(0, &[7; 10_000])).await.unwrap();
+    }
+    socket.close(None).await.unwrap();
+    let taken = async {
+        while !bed.fake.asked().contains(&"counted 200000".to_owned()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, taken).await.unwrap();
 }
 
 #[tokio::test]

@@ -1,11 +1,20 @@
 //! Ports of a pod, frame by frame.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::{SinkExt as _, StreamExt as _};
+use tokio::io::{AsyncWriteExt as _, DuplexStream};
 use tokio::net::UnixStream;
+use tokio::time::Instant;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
 use super::bed::{Bed, DEADLINE, frame};
+use crate::runtime::contract::identity;
+use crate::runtime::fake::Fake;
+use crate::server::channels::Connection;
+use crate::server::forward::{To, carry};
 
 const V4: &str = "v4.channel.k8s.io";
 const FORWARD: &str = "/portForward/shop/web";
@@ -43,6 +52,29 @@ async fn each_port_has_two_channels_that_begin_with_its_number() {
         why.starts_with("\x09\x00error forwarding port 9 to pod: ") && why.contains("refused"),
         "{why:?}"
     );
+}
+
+/// How long a connection to a port that says nothing goes on, when its client does that before.
+async fn silence(first: impl AsyncFnOnce(&mut DuplexStream)) -> Duration {
+    let fake = Fake::new("n1");
+    fake.bench().running("web", "while").await;
+    let idle = Duration::from_secs(4 * 60 * 60);
+    let to = To { runtime: Arc::new(fake), pod: identity("web", "c").uid, idle };
+    let (mut client, data) = tokio::io::duplex(1024);
+    let began = Instant::now();
+    let connection = Connection { port: 8, data: Box::new(data), error: Box::new(tokio::io::sink()) };
+    let carried = tokio::spawn(carry(connection, to));
+    first(&mut client).await;
+    carried.await.unwrap();
+    began.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_in_which_nothing_moves_ends_sooner_when_one_side_has_said_all() {
+    let hours = silence(async |client| client.write_all(b"hello").await.unwrap()).await;
+    assert!(hours >= Duration::from_secs(4 * 60 * 60), "{hours:?}");
+    let minutes = silence(async |client| client.shutdown().await.unwrap()).await;
+    assert!((15..16).contains(&(minutes.as_secs() / 60)), "{minutes:?}");
 }
 
 #[tokio::test]
