@@ -22,6 +22,7 @@ pub mod server;
 pub mod sources;
 pub mod spec;
 pub mod status;
+pub mod unverified;
 pub mod volumes;
 pub mod wiring;
 pub mod worker;
