@@ -92,7 +92,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(journal.clone().keep(board.clone()));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
-    if let Some(cluster) = options.cluster.clone() {
+    let written = options.cluster.clone().and_then(|cluster| {
+        let keeps_all = cluster.serving;
         let given = options.node_ip;
         let settings = identity::Settings {
             node: options.node_name.clone(),
@@ -100,8 +101,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             cert_dir: options.cert_dir.clone(),
             addresses: Box::new(move || node::addresses(given)),
         };
-        identity::start(settings, &outbox);
-    }
+        let identity = identity::start(settings, &outbox);
+        keeps_all.then_some(identity.files)
+    });
     dispatch::follow(&options, outbox, board.clone(), desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
@@ -114,7 +116,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let configuration = Arc::new(options.kubelet_configuration());
     let context = Context { board: board.clone(), runtime, health, metrics, configuration };
     if let Some(address) = options.api_address {
-        serve_nodes_api(&options, address, &context, &stopped).await?;
+        serve_nodes_api(&options, address, &context, &stopped, written).await?;
     }
     tokio::spawn(until_told(stop));
     let served = server::serve_socket(&root_dir, &context, stopped).await;
@@ -122,12 +124,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     served.context("cannot serve the node's API")
 }
 
-/// Serves the node's API over HTTPS; a port that cannot be had is no reason not to run pods.
+/// Serves the node's API over HTTPS; a port that cannot be had is no reason not to run pods. `written` changes when the node has
+/// written a file of its identity.
 async fn serve_nodes_api(
     options: &Options,
     address: SocketAddr,
     context: &Context,
     stopped: &watch::Receiver<bool>,
+    written: Option<watch::Receiver<()>>,
 ) -> anyhow::Result<()> {
     let files = server::Files {
         given: options.tls_files.clone(),
@@ -148,7 +152,7 @@ async fn serve_nodes_api(
         tracing::info!(%address, "the node's API answers nobody over HTTPS but for its health; see --client-ca-file");
     }
     let (swap, config) = watch::channel(config);
-    tokio::spawn(serving.follow(swap));
+    tokio::spawn(serving.follow(swap, written));
     let (context, stopped) = (context.clone(), stopped.clone());
     tokio::spawn(async move { server::serve_https(listener, &context, config, stopped).await });
     Ok(())
