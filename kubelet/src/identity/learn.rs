@@ -145,4 +145,3 @@ impl Keeper {
 fn is_untold(trouble: &Trouble) -> bool {
     [401, 403, 404].into_iter().any(|code| trouble.is_code(code))
 }
-

@@ -134,6 +134,8 @@ fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
         let learned = known(&before).learned(&document(&told, &root, None)).unwrap();
         let servers = learned.as_ref().map(|learned| learned.servers.clone());
         assert_eq!(servers, expected.map(|all| known(&all).servers), "{before:?} {told:?}");
-        assert!(learned.is_none_or(|learned| learned.authority == root.as_bytes() && learned.before.is_empty()));
+        assert!(
+            learned.is_none_or(|learned| learned.authority == root.as_bytes() && learned.before.is_empty())
+        );
     }
 }
