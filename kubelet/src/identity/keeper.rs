@@ -218,6 +218,8 @@ impl Keeper {
         self.standing = Standing::Good;
         // One that is new may have come from somebody who has more to tell.
         self.ask_at = Instant::now();
+        // Whoever is a stranger again one day goes by what has been learned until then.
+        self.found = None;
         let until = Timestamp::from_second(new.facts.until).unwrap_or(Timestamp::MAX);
         let due = pace::renew_at(&new, self.share);
         let words = self.kind.words();
