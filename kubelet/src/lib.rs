@@ -23,6 +23,7 @@ pub mod sources;
 pub mod spec;
 pub mod stats;
 pub mod status;
+pub mod unverified;
 pub mod volumes;
 pub mod wiring;
 pub mod worker;

@@ -85,6 +85,11 @@ impl World {
         self
     }
 
+    /// These flags and no others for the kubelet, from its next start on.
+    pub fn set_flags<S: Into<String>>(&mut self, flags: impl IntoIterator<Item = S>) {
+        self.flags = flags.into_iter().map(Into::into).collect();
+    }
+
     /// A KubeletConfiguration with these fields (YAML), from the kubelet's next start on.
     #[must_use]
     pub fn with_config(self, fields: &str) -> Self {

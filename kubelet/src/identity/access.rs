@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::certificate::Certificate;
+use super::certificate::{self, Certificate};
+use super::cluster_info::{ClusterInfo, MOST_SERVERS};
+
+/// Most roots of before that are remembered: a root lives for ten years.
+const MOST_BEFORE: usize = 8;
 
 /// A cluster as a kubeconfig knows it.
 #[derive(Clone, Debug)]
@@ -11,6 +15,8 @@ pub struct Known {
     pub servers: Vec<String>,
     /// Its authorities, PEM.
     pub authority: Vec<u8>,
+    /// The hashes of those that it had before, oldest first: a line that pins one of them still leads to this cluster.
+    pub before: Vec<String>,
     /// What to show.
     pub shows: Shows,
 }
@@ -30,6 +36,45 @@ impl Known {
     /// The same, with something else to show.
     pub fn showing(self, shows: Shows) -> Self {
         Self { shows, ..self }
+    }
+
+    /// The hashes of its authorities, in hex.
+    pub fn hashes(&self) -> Vec<String> {
+        let all = certificate::certificates(&self.authority).unwrap_or_default();
+        all.iter().filter_map(|one| certificate::hash(one).ok()).collect()
+    }
+
+    /// Whether a line with that pin leads to this cluster.
+    pub fn is_pinned_by(&self, pin: &String) -> bool {
+        self.before.contains(pin) || self.hashes().contains(pin)
+    }
+
+    /// The same after what the cluster tells of itself; `None` where that is nothing new. Its authorities are those that it tells of
+    /// and no others. Servers that it does not tell of come last and stay: a master that is away for a moment is not told of.
+    ///
+    /// # Errors
+    /// What is wrong with an authority.
+    pub fn learned(&self, info: &ClusterInfo) -> Result<Option<Self>, String> {
+        let told = info.authorities()?;
+        let known = certificate::certificates(&self.authority)?;
+        let mut believed = told.now.iter().chain(&told.leaving);
+        let is_same = known.iter().all(|one| told.now.contains(one) || told.leaving.contains(one))
+            && believed.all(|one| known.contains(one));
+        if is_same && info.servers.iter().all(|server| self.servers.contains(server)) {
+            return Ok(None);
+        }
+        let mut servers = info.servers.clone();
+        servers.extend(self.servers.iter().filter(|known| !info.servers.contains(known)).cloned());
+        servers.truncate(MOST_SERVERS);
+        let mut learned = Self { servers, ..self.clone() };
+        if !is_same {
+            learned.authority = info.believed();
+            let now = learned.hashes();
+            let gone = self.hashes().into_iter().filter(|hash| !now.contains(hash));
+            let mut before: Vec<String> = self.before.iter().cloned().chain(gone).collect();
+            learned.before = before.split_off(before.len().saturating_sub(MOST_BEFORE));
+        }
+        Ok(Some(learned))
     }
 
     /// Whether connections of the one are good for the other.

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use apiserver::auth::nodes::{PREFIX, STOCK_PREFIX};
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::access::{Known, Shows};
-use super::certificate::{self, Certificate};
-use super::discover;
+use super::certificate::Certificate;
+use super::discover::{self, Found};
 use super::files;
 use super::keeper::{Keeper, Step};
 use super::pace;
 use super::request::{Kind, Wanted, is_node};
+use super::standing::Standing;
 use super::trouble::Trouble;
 use crate::disk;
 use crate::options::{Bootstrap, Join};
@@ -22,16 +24,12 @@ impl Keeper {
     pub(super) async fn client_step(&mut self) -> Result<Step, Trouble> {
         let now = Timestamp::now();
         let files = self.files.clone();
-        let known = disk::run(move || {
-            let known = files.known()?;
-            if let Some(known) = &known {
-                files.write_authorities(&known.authority)?;
-            }
-            Ok(known)
-        });
-        let known = known.await?;
-        if let (Some(known), Some(Bootstrap::Join(join))) = (&known, &self.settings.cluster.bootstrap) {
-            self.is_of_line(known, join)?;
+        let known = match (disk::run(move || files.known()).await?, self.settings.cluster.bootstrap.clone()) {
+            (Some(known), Some(Bootstrap::Join(join))) => Some(self.of_line(known, &join).await?),
+            (known, _) => known,
+        };
+        if let Some(known) = &known {
+            self.write_authorities(known).await?;
         }
         let held = self.held().await?.or_else(|| known.as_ref().and_then(own));
         let held = held.filter(|held| is_node(&held.facts.common_name, &self.settings.node));
@@ -53,13 +51,20 @@ impl Keeper {
         if self.shelf.borrow().is_none() {
             return Ok(Step::Got(held));
         }
-        let due = pace::renew_at(&held, self.share);
+        let known = self.learn(known, &held, now).await?;
+        let due = match self.standing(&held, now) {
+            Standing::Good => pace::renew_at(&held, self.share),
+            Standing::Leaving => now,
+            // What nobody there believes is shown to nobody.
+            Standing::Foreign => return self.begin(Some(held), Some(known)).await,
+        };
         let way = known.showing(Shows::Certificate(held.clone()));
         if now < due {
             if !self.is_greeted {
                 self.greet(way).await.map_err(|trouble| self.with_files(trouble))?;
             }
-            return Ok(Step::Rest(due));
+            let asked_again = now.saturating_add(self.ask_at.saturating_duration_since(Instant::now()));
+            return Ok(Step::Rest(asked_again.unwrap_or(due).min(due)));
         }
         let wanted = Wanted::client(held.facts.common_name.clone());
         let asked = self.ask(way, &wanted, Some(&held)).await;
@@ -87,23 +92,21 @@ impl Keeper {
                 if let Some(found) = &self.found {
                     return Ok((found.known.clone(), found.prefix.clone()));
                 }
-                // What was believed once is what is believed ever after, also by who trusted at first sight.
-                let first = known.as_ref().map(|known| hashes(&known.authority)).unwrap_or_default();
-                let pin = join.pin.as_ref().or(first.first()).or(self.pin.as_ref());
-                let found = match (discover::cluster(&join.servers, pin.map(String::as_str)).await, known) {
-                    // Who tells of the cluster is away, or has moved; what was believed still is.
-                    (Err(Trouble::Unreachable { .. }), Some(known)) => {
-                        return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
-                    }
-                    (found, _) => found.map_err(|trouble| self.with_files(trouble))?,
+                let found = match known {
+                    None => self.found_by(&join).await?,
+                    // What was believed once is what is believed ever after.
+                    Some(known) => match discover::again(&both(&known, &join), &known.authority).await {
+                        Ok(info) => {
+                            let known = self.take(known, &info).await?.showing(Shows::Nothing);
+                            Found { known, prefix: info.prefix, server_time: info.server_time }
+                        }
+                        // Who tells of the cluster is away, or has moved.
+                        Err(Trouble::Unreachable { .. }) => {
+                            return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                        }
+                        Err(trouble) => return Err(self.with_files(trouble)),
+                    },
                 };
-                if self.pin.is_none() {
-                    tracing::info!(servers = ?found.known.servers, "the cluster of the join string is found");
-                    self.pin = hashes(&found.known.authority).first().cloned();
-                    if let Some(text) = found.clocks(Timestamp::now()) {
-                        tracing::warn!("{text}");
-                    }
-                }
                 self.found = Some(found.clone());
                 Ok((found.known, found.prefix))
             }
@@ -116,32 +119,32 @@ impl Keeper {
                     )
                 };
                 let known = known.ok_or_else(missing)?;
-                let is_over = own(&known).is_some_and(|own| own.is_over(Timestamp::now()));
-                let way = if is_over { known.showing(Shows::Nothing) } else { known };
+                let is_spent = self.standing == Standing::Foreign
+                    || own(&known).is_some_and(|own| own.is_over(Timestamp::now()));
+                let way = if is_spent { known.showing(Shows::Nothing) } else { known };
                 Ok((way, STOCK_PREFIX.to_owned()))
             }
         }
     }
 
-    /// Whether the kubeconfig that is there is of the cluster that is to be joined.
-    fn is_of_line(&self, known: &Known, join: &Join) -> Result<(), Trouble> {
-        match &join.pin {
-            Some(pin) if !hashes(&known.authority).contains(pin) => {
-                let path = self.settings.cluster.kubeconfig.display().to_string();
-                let own = self.files.current(Kind::Client);
-                let own = own.display();
-                let why = format!(
-                    "is of another cluster than --bootstrap: to leave that one and join this, remove it and {own}"
-                );
-                Err(Trouble::damaged(path, why))
-            }
-            _ => Ok(()),
+    /// The cluster of a line, for a machine that knows none.
+    async fn found_by(&mut self, join: &Join) -> Result<Found, Trouble> {
+        let found = discover::cluster(&join.servers, join.pin.as_deref()).await;
+        let found = found.map_err(|trouble| self.with_files(trouble))?;
+        if join.pin.is_none() {
+            // Who trusts at first sight trusts nobody else from then on, also after a restart.
+            self.write(&found.known).await?;
         }
+        tracing::info!(servers = ?found.known.servers, "the cluster of the join string is found");
+        if let Some(text) = found.clocks(Timestamp::now()) {
+            tracing::warn!("{text}");
+        }
+        Ok(found)
     }
 
     async fn write(&self, way: &Known) -> Result<(), Trouble> {
         let (files, way) = (self.files.clone(), way.clone());
-        disk::run(move || files.write_kubeconfig(&way.servers, &way.authority)).await
+        disk::run(move || files.write_kubeconfig(&way)).await
     }
 
     pub(super) fn with_files(&self, trouble: Trouble) -> Trouble {
@@ -166,8 +169,8 @@ fn own(known: &Known) -> Option<Arc<Certificate>> {
     }
 }
 
-/// The hashes of the authorities of a PEM text.
-fn hashes(authority: &[u8]) -> Vec<String> {
-    let all = certificate::certificates(authority).unwrap_or_default();
-    all.iter().filter_map(|one| certificate::hash(one).ok()).collect()
+/// The servers that are known, then those of the line.
+pub(super) fn both(known: &Known, join: &Join) -> Vec<String> {
+    let others = join.servers.iter().filter(|server| !known.servers.contains(server));
+    known.servers.iter().chain(others).cloned().collect()
 }

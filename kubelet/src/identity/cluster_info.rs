@@ -6,11 +6,12 @@ use rustls::pki_types::CertificateDer;
 use serde_json::Value;
 
 use super::certificate;
+use super::standing::Authorities;
 
 /// Where it is.
 pub const PATH: &str = "/bootstrap/v1/cluster-info";
 /// Most servers of it that are remembered: a cluster has three or five masters.
-const MOST_SERVERS: usize = 16;
+pub const MOST_SERVERS: usize = 16;
 
 /// What it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct ClusterInfo {
     pub servers: Vec<String>,
     /// The authorities of the cluster, PEM.
     pub authority: String,
+    /// The root before, PEM, as long as it is believed too; else empty.
+    pub retiring: String,
     /// What comes before the node's name in its user.
     pub prefix: String,
     /// What the server's clock said.
@@ -44,12 +47,17 @@ impl ClusterInfo {
         let authority = text("certificateAuthority").to_owned();
         certificate::certificates(authority.as_bytes())
             .map_err(|why| format!("has a certificateAuthority that {why}"))?;
+        let retiring = text("retiringAuthority").to_owned();
+        if !retiring.is_empty() {
+            certificate::certificates(retiring.as_bytes())
+                .map_err(|why| format!("has a retiringAuthority that {why}"))?;
+        }
         let prefix = text("nodeUserPrefix").to_owned();
         let known = [PREFIX, STOCK_PREFIX];
         if !known.contains(&prefix.as_str()) {
             return Err(format!("calls the users of nodes {prefix:?}, which is none of {known:?}"));
         }
-        Ok(Self { servers, authority, prefix, server_time: text("serverTime").parse().ok() })
+        Ok(Self { servers, authority, retiring, prefix, server_time: text("serverTime").parse().ok() })
     }
 
     /// Those of its authorities that the pin is of, all of them where there is no pin; or the hash of the first when it is of none.
@@ -62,6 +70,31 @@ impl ClusterInfo {
         let first = all.first().map(|first| certificate::hash(first)).transpose()?.unwrap_or_default();
         all.retain(|one| certificate::hash(one).is_ok_and(|hash| hash == pin));
         if all.is_empty() { Err(first) } else { Ok(all) }
+    }
+
+    /// Its authorities, those that sign apart from the one on its way out.
+    ///
+    /// # Errors
+    /// What is wrong with one, as the end of a sentence that begins with the document.
+    pub fn authorities(&self) -> Result<Authorities, String> {
+        let leaving = match self.retiring.as_str() {
+            "" => Vec::new(),
+            retiring => certificate::certificates(retiring.as_bytes())?,
+        };
+        Ok(Authorities { now: certificate::certificates(self.authority.as_bytes())?, leaving })
+    }
+
+    /// All that are to be believed, PEM, to whoever believes the document.
+    pub fn believed(&self) -> Vec<u8> {
+        let apart = if self.authority.ends_with('\n') { "" } else { "\n" };
+        [self.authority.as_str(), apart, &self.retiring].concat().into_bytes()
+    }
+
+    /// Whether a line with that pin leads to this cluster, to whoever believes the document.
+    pub fn is_pinned_by(&self, pin: &str) -> bool {
+        let is_pinned = |one: &CertificateDer<'_>| certificate::hash(one).is_ok_and(|hash| hash == pin);
+        let told = self.authorities().unwrap_or_default();
+        told.now.iter().chain(&told.leaving).any(is_pinned)
     }
 }
 

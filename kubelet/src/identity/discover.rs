@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::access::{Known, Shows};
 use super::api::Api;
+use super::certificate;
 use super::cluster_info::{ClusterInfo, PATH};
 use super::tls::Trust;
 use super::trouble::Trouble;
@@ -38,12 +39,34 @@ pub async fn cluster(servers: &[String], pin: Option<&str>) -> Result<Found, Tro
     Err(trouble)
 }
 
+/// What a cluster tells of itself that is known already: the first of these servers counts that its authorities (PEM) vouch for.
+///
+/// # Errors
+/// When none of them tells, or not something that can be used.
+pub async fn again(servers: &[String], authority: &[u8]) -> Result<ClusterInfo, Trouble> {
+    let authorities = certificate::certificates(authority)
+        .map_err(|why| Trouble::damaged("the certificate-authority of the kubeconfig", why))?;
+    match told(servers, &Trust::Authorities(authorities)).await {
+        Err(trouble @ Trouble::Clock { .. }) => {
+            // Nothing of it is believed but the time, as a hint.
+            let hint = told(servers, &Trust::Anybody).await.ok().and_then(|info| info.server_time);
+            Err(trouble.with_clock(hint))
+        }
+        told => told,
+    }
+}
+
+/// The document of the first of these servers that answers.
+async fn told(servers: &[String], trust: &Trust) -> Result<ClusterInfo, Trouble> {
+    let api = Api::of(servers.to_vec(), trust, Shows::Nothing)?;
+    let document = api.get(PATH).await?;
+    let damaged = |why| Trouble::damaged(format!("what {}{PATH} tells", api.server()), why);
+    ClusterInfo::read(&document).map_err(damaged)
+}
+
 async fn of(server: &str, pin: Option<&str>) -> Result<Found, Trouble> {
     let damaged = |why| Trouble::damaged(format!("what {server}{PATH} tells"), why);
-    let ask = async |trust: &Trust| {
-        let api = Api::of(vec![server.to_owned()], trust, Shows::Nothing)?;
-        ClusterInfo::read(&api.get(PATH).await?).map_err(damaged)
-    };
+    let servers = [server.to_owned()];
     let authorities = |info: &ClusterInfo| {
         info.pinned(pin).map_err(|found| match pin {
             Some(wanted) => Trouble::Pin { server: server.to_owned(), found, wanted: wanted.to_owned() },
@@ -51,12 +74,12 @@ async fn of(server: &str, pin: Option<&str>) -> Result<Found, Trouble> {
         })
     };
     // Of what somebody says who may be anybody nothing is believed but what the pin is of, and the time, as a hint.
-    let told = ask(&Trust::Anybody).await?;
-    let vouched = ask(&Trust::Authorities(authorities(&told)?)).await;
-    let info = vouched.map_err(|trouble| trouble.with_clock(told.server_time))?;
+    let hint = told(&servers, &Trust::Anybody).await?;
+    let vouched = told(&servers, &Trust::Authorities(authorities(&hint)?)).await;
+    let info = vouched.map_err(|trouble| trouble.with_clock(hint.server_time))?;
     authorities(&info)?;
-    let known =
-        Known { servers: info.servers, authority: info.authority.into_bytes(), shows: Shows::Nothing };
+    let authority = info.believed();
+    let known = Known { servers: info.servers, authority, before: Vec::new(), shows: Shows::Nothing };
     Ok(Found { known, prefix: info.prefix, server_time: info.server_time })
 }
 

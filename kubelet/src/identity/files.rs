@@ -114,28 +114,40 @@ impl Files {
         Ok(Some(known))
     }
 
-    /// Writes down whose clients this node answers, unless it is written already.
+    /// Writes down whose clients this node answers, unless it is written already; whether it was not.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write_authorities(&self, authorities: &[u8]) -> Result<(), Trouble> {
+    pub fn write_authorities(&self, authorities: &[u8]) -> Result<bool, Trouble> {
         let path = self.cert_dir.join(super::AUTHORITIES);
         if read(&path)?.is_some_and(|before| before == authorities) {
-            return Ok(());
+            return Ok(false);
         }
-        write(&path, authorities)
+        write(&path, authorities).map(|()| true)
     }
 
     /// Writes this node's kubeconfig, unless it says so already.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write_kubeconfig(&self, servers: &[String], authority: &[u8]) -> Result<(), Trouble> {
-        let text = kubeconfig::text(servers, authority, &self.current(Kind::Client));
+    pub fn write_kubeconfig(&self, known: &Known) -> Result<(), Trouble> {
+        let text = kubeconfig::text(known, &self.current(Kind::Client));
         if read(&self.kubeconfig)?.is_some_and(|before| before == text.as_bytes()) {
             return Ok(());
         }
         write(&self.kubeconfig, text.as_bytes())
+    }
+
+    /// Writes it anew where it is this node's own; false where it is somebody else's, which is left as it is.
+    ///
+    /// # Errors
+    /// When it does not read, or cannot be written.
+    pub fn rewrite_kubeconfig(&self, known: &Known) -> Result<bool, Trouble> {
+        let found = public(&self.kubeconfig)?;
+        if !found.is_some_and(|(file, _)| file.leads_to(&self.current(Kind::Client))) {
+            return Ok(false);
+        }
+        self.write_kubeconfig(known).map(|()| true)
     }
 }
 
@@ -157,7 +169,12 @@ fn public(path: &Path) -> Result<Option<(Kubeconfig, Known)>, Trouble> {
     let authority = resolve(&file.authority)
         .map_err(damaged)?
         .ok_or_else(|| damaged("names a certificate-authority that is not there".to_owned()))?;
-    let known = Known { servers: file.servers.clone(), authority, shows: Shows::Nothing };
+    let known = Known {
+        servers: file.servers.clone(),
+        authority,
+        before: file.before.clone(),
+        shows: Shows::Nothing,
+    };
     Ok(Some((file, known)))
 }
 

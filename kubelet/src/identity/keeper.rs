@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use rcgen::PublicKeyData as _;
 use rustls::crypto::ring;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::Settings;
 use super::access::{Known, Shows};
@@ -16,6 +17,7 @@ use super::discover::Found;
 use super::files::Files;
 use super::pace;
 use super::request::{Kind, PATH, Wanted};
+use super::standing::{Authorities, Standing};
 use super::trouble::Trouble;
 use super::verdict::Verdict;
 use super::voice::Voice;
@@ -31,6 +33,15 @@ const LONGEST_OBEYED: Duration = Duration::from_secs(600);
 /// Where a certificate is kept for whoever uses it.
 pub type Shelf = watch::Sender<Option<Arc<Certificate>>>;
 
+/// What the keepers of a node tell each other and others, beside certificates.
+#[derive(Debug)]
+pub struct Common {
+    /// The authorities of the cluster, each time that it was asked for them.
+    pub told: watch::Sender<Option<Arc<Authorities>>>,
+    /// Changes when a file was written that the node's own API goes by.
+    pub files: watch::Sender<()>,
+}
+
 /// Keeps one certificate of the node.
 pub struct Keeper {
     pub(super) settings: Arc<Settings>,
@@ -42,15 +53,24 @@ pub struct Keeper {
     pub(super) client: watch::Receiver<Option<Arc<Certificate>>>,
     /// The cluster of the join string, once it has been found.
     pub(super) found: Option<Found>,
-    /// The authority of that cluster: what whoever trusts at first sight trusts from then on.
-    pub(super) pin: Option<String>,
+    /// Whether the kubeconfig has turned out to be of the cluster of the join string.
+    pub(super) is_of_line: bool,
+    /// What is shared.
+    pub(super) common: Arc<Common>,
+    /// The authorities in it.
+    pub(super) told: watch::Receiver<Option<Arc<Authorities>>>,
+    /// Those that the certificate in hand was judged by, and how it stands.
+    pub(super) judged: Option<Arc<Authorities>>,
+    pub(super) standing: Standing,
+    /// When the cluster is asked again who it is.
+    pub(super) ask_at: Instant,
     /// Tries that failed, one after the other.
     pub(super) failures: u32,
     /// Whether the cluster has been spoken to since the kubelet began.
     pub(super) is_greeted: bool,
     /// Where between the earliest and the latest moment the certificate is renewed.
     pub(super) share: f64,
-    voice: Voice,
+    pub(super) voice: Voice,
     looks: u32,
     session: Option<(Known, Arc<Api>)>,
 }
@@ -84,6 +104,7 @@ impl Keeper {
         kind: Kind,
         shelf: Shelf,
         client: watch::Receiver<Option<Arc<Certificate>>>,
+        common: &Arc<Common>,
         voice: Voice,
     ) -> Self {
         let files =
@@ -95,7 +116,12 @@ impl Keeper {
             shelf,
             client,
             found: None,
-            pin: None,
+            is_of_line: false,
+            common: common.clone(),
+            told: common.told.subscribe(),
+            judged: None,
+            standing: Standing::Good,
+            ask_at: Instant::now(),
             failures: 0,
             is_greeted: false,
             share: chance(),
@@ -142,7 +168,8 @@ impl Keeper {
             Step::Rest(until) => {
                 self.looks = 0;
                 let left = Duration::try_from(until.duration_since(now)).unwrap_or_default();
-                tokio::time::sleep(left.min(LOOK_AGAIN)).await;
+                // What the cluster tells of its authorities may end the certificate before its time.
+                let _ = tokio::time::timeout(left.min(LOOK_AGAIN), self.told.changed()).await;
             }
             Step::Idle => {
                 let changed = self.client.changed();
@@ -188,12 +215,20 @@ impl Keeper {
     /// Takes a certificate into use and says so.
     pub(super) fn show(&mut self, new: Arc<Certificate>, now: Timestamp) {
         self.share = chance();
+        self.standing = Standing::Good;
+        // One that is new may have come from somebody who has more to tell.
+        self.ask_at = Instant::now();
+        // Whoever is a stranger again one day goes by what has been learned until then.
+        self.found = None;
         let until = Timestamp::from_second(new.facts.until).unwrap_or(Timestamp::MAX);
         let due = pace::renew_at(&new, self.share);
         let words = self.kind.words();
         let text = format!("the {words} of this node is good until {until}, another is asked for at {due}");
         self.voice.say("CertificateInUse", text, now);
         self.shelf.send_replace(Some(new));
+        if self.kind == Kind::Serving {
+            self.common.files.send_replace(());
+        }
     }
 
     /// The certificate that is in use, or the one on the disk.
@@ -320,7 +355,7 @@ fn told(verdict: &Verdict, wanted: &Wanted, name: &str, server: &str) -> (String
 }
 
 /// A random number from 0 up to 1; the middle where the system has no randomness.
-fn chance() -> f64 {
+pub fn chance() -> f64 {
     let mut bytes = [0; 4];
     match ring::default_provider().secure_random.fill(&mut bytes) {
         Ok(()) => f64::from(u32::from_le_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),

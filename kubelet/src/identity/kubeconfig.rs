@@ -6,10 +6,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::access::Known;
+
 /// What the entries are called that the stock kubelet writes.
 const CLUSTER: &str = "default-cluster";
 const USER: &str = "default-auth";
 const CONTEXT: &str = "default-context";
+/// The extension of a cluster that holds the hashes of its roots of before; kubectl keeps what it does not know.
+const BEFORE: &str = "coracle.io/roots-before";
 
 /// Something that stands in a kubeconfig or in a file beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub struct Kubeconfig {
     pub servers: Vec<String>,
     /// The authority.
     pub authority: Data,
+    /// The hashes of the authorities that the cluster had before, where this node has noted them.
+    pub before: Vec<String>,
     /// Certificate and key of the user.
     pub certificate: Option<(Data, Data)>,
     /// The user's token.
@@ -69,8 +75,21 @@ impl Kubeconfig {
             let other = server(cluster).filter(|other| is_same && super::cluster_info::is_server(other));
             servers.extend(other.filter(|other| !servers.contains(other)));
         }
-        Ok(Self { servers, authority, certificate, token })
+        Ok(Self { servers, authority, before: before(chosen), certificate, token })
     }
+
+    /// Whether it is one that leads to that file, as those do that a node writes.
+    pub fn leads_to(&self, pem: &Path) -> bool {
+        let leads = |data: &Data| matches!(data, Data::File(path) if path == pem);
+        self.certificate.as_ref().is_some_and(|(certificate, key)| leads(certificate) && leads(key))
+    }
+}
+
+fn before(cluster: &Value) -> Vec<String> {
+    let extensions = cluster["extensions"].as_array().into_iter().flatten();
+    let noted = extensions.filter(|extension| extension["name"] == BEFORE);
+    let hashes = noted.filter_map(|noted| noted["extension"]["sha256"].as_array()).flatten();
+    hashes.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
 /// `<name>-data` before `<name>`, as kubectl has it.
@@ -85,9 +104,17 @@ fn data(from: &Value, name: &str, directory: &Path) -> Result<Option<Data>, Stri
     Ok(path.map(|path| Data::File(directory.join(path))))
 }
 
-/// The file that a node writes: an entry a server with the authority (PEM) in it, and the path of its certificate and key.
-pub fn text(servers: &[String], authority: &[u8], pem: &Path) -> String {
+/// The file that a node writes: an entry a server with the authorities in it, and the path of its certificate and key.
+pub fn text(known: &Known, pem: &Path) -> String {
+    let Known { servers, authority, before, .. } = known;
     let authority = STANDARD.encode(authority);
+    let cluster = |server: &String| {
+        let mut cluster = json!({"server": server, "certificate-authority-data": authority});
+        if !before.is_empty() {
+            cluster["extensions"] = json!([{"name": BEFORE, "extension": {"sha256": before}}]);
+        }
+        cluster
+    };
     let numbered = |name: &str, index: usize| match index {
         0 => name.to_owned(),
         _ => format!("{name}-{}", index + 1),
@@ -95,12 +122,7 @@ pub fn text(servers: &[String], authority: &[u8], pem: &Path) -> String {
     let clusters: Vec<Value> = servers
         .iter()
         .enumerate()
-        .map(|(index, server)| {
-            json!({
-                "name": numbered(CLUSTER, index),
-                "cluster": {"server": server, "certificate-authority-data": authority},
-            })
-        })
+        .map(|(index, server)| json!({"name": numbered(CLUSTER, index), "cluster": cluster(server)}))
         .collect();
     let contexts: Vec<Value> = (0..servers.len())
         .map(|index| {

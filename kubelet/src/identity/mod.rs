@@ -1,8 +1,9 @@
 //! Who this node is to a cluster: keys on its own disk, certificates asked for and renewed while it runs.
 //!
 //! `client` keeps the certificate by which the node is known, `serving` the one of its own API; both are a `keeper` that looks,
-//! does one step and looks again, and finds after any kill what it was about, because a request is named by its key. What is
-//! pure decides: `cluster_info` and `discover` whom to believe, `verdict` what has become of a request, `pace` when to do what.
+//! does one step and looks again, and finds after any kill what it was about, because a request is named by its key. A node that is
+//! in asks its cluster again who it is (`learn`). What is pure decides: `cluster_info` and `discover` whom to believe, `standing`
+//! whose a certificate is, `verdict` what has become of a request, `pace` when to do what.
 
 mod access;
 mod api;
@@ -13,9 +14,11 @@ mod discover;
 mod files;
 mod keeper;
 mod kubeconfig;
+mod learn;
 mod pace;
 mod request;
 mod serving;
+mod standing;
 #[cfg(test)]
 mod tests;
 mod tls;
@@ -31,7 +34,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use self::certificate::{Certificate, Facts};
-use self::keeper::Keeper;
+use self::keeper::{Common, Keeper};
 use self::request::Kind;
 use self::voice::Voice;
 use crate::options::Cluster;
@@ -45,13 +48,13 @@ pub fn serving_file() -> String {
     Kind::Serving.current()
 }
 
-/// The node's certificates, each the newest; `None` while there is none.
+/// What others go by.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// By which the node is known to the API server.
+    /// The newest certificate by which the node is known to the API server; `None` while there is none.
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
-    /// By which its own API is known.
-    pub serving: watch::Receiver<Option<Arc<Certificate>>>,
+    /// Changes when one of the files was written that the node's own API goes by: [`serving_file`] and [`AUTHORITIES`].
+    pub files: watch::Receiver<()>,
 }
 
 /// What to be, and to whom.
@@ -81,13 +84,15 @@ impl fmt::Debug for Settings {
 pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
     let settings = Arc::new(settings);
     let (client_shelf, client) = watch::channel(None);
-    let (serving_shelf, serving) = watch::channel(None);
+    let (files, files_written) = watch::channel(());
+    let common = Arc::new(Common { told: watch::channel(None).0, files });
     let voice = || Voice::new(&settings.node, outbox.clone());
-    let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), voice());
+    let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), &common, voice());
     tokio::spawn(keeper.run());
     if settings.cluster.serving {
-        let keeper = Keeper::new(&settings, Kind::Serving, serving_shelf, client.clone(), voice());
+        let shelf = watch::channel(None).0;
+        let keeper = Keeper::new(&settings, Kind::Serving, shelf, client.clone(), &common, voice());
         tokio::spawn(keeper.run());
     }
-    Identity { client, serving }
+    Identity { client, files: files_written }
 }

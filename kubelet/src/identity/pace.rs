@@ -10,6 +10,12 @@ use super::certificate::Certificate;
 /// nodes that joined together do not come together again.
 const EARLIEST_SHARE: f64 = 0.7;
 const SPREAD: f64 = 0.2;
+/// A cluster is asked again who it is after so long, and at least so often in the life of a certificate: a new root is known
+/// and has signed long before the one before it is retired.
+const LONGEST_UNASKED: Duration = Duration::from_secs(4 * 60 * 60);
+const ASKED_IN_A_LIFE: u32 = 6;
+/// The same where it answered with something that cannot be used.
+pub const ASK_AFTER_TROUBLE: Duration = Duration::from_secs(10 * 60);
 /// The first pause after a try that failed; each one after it is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest: a master that comes back is found within half a minute.
@@ -23,12 +29,23 @@ const DENIED_LOOK: Duration = Duration::from_secs(30);
 
 /// When a certificate is to be renewed. Its life counts from when the node had it: some begin long before they are signed.
 pub fn renew_at(certificate: &Certificate, share: f64) -> Timestamp {
-    let facts = &certificate.facts;
-    let from = certificate.since.as_second().clamp(facts.from, facts.until.max(facts.from));
-    let life = Duration::from_secs(u64::try_from(facts.until - from).unwrap_or_default());
+    let (from, life) = life(certificate);
     let passed = life.mul_f64(SPREAD.mul_add(share.clamp(0.0, 1.0), EARLIEST_SHARE));
     let passed = i64::try_from(passed.as_secs()).unwrap_or_default();
     Timestamp::from_second(from.saturating_add(passed)).unwrap_or(Timestamp::MIN)
+}
+
+/// The first second of the life that a certificate has here, and how long that is.
+fn life(certificate: &Certificate) -> (i64, Duration) {
+    let facts = &certificate.facts;
+    let from = certificate.since.as_second().clamp(facts.from, facts.until.max(facts.from));
+    (from, Duration::from_secs(u64::try_from(facts.until - from).unwrap_or_default()))
+}
+
+/// The pause before a cluster is asked again who it is, by whoever holds that certificate.
+pub fn ask_again(certificate: &Certificate, share: f64) -> Duration {
+    let (_, life) = life(certificate);
+    apart((life / ASKED_IN_A_LIFE).min(LONGEST_UNASKED), share)
 }
 
 /// The pause after so many tries that failed, one after the other.
@@ -48,6 +65,10 @@ pub fn look_at_denied(looks: u32, share: f64) -> Duration {
 
 /// Twice as long each time up to a limit, then between three quarters and the whole of that.
 fn grown(first: Duration, longest: Duration, times: u32, share: f64) -> Duration {
-    let whole = first.saturating_mul(2_u32.saturating_pow(times)).min(longest);
+    apart(first.saturating_mul(2_u32.saturating_pow(times)).min(longest), share)
+}
+
+/// Between three quarters and the whole of it.
+fn apart(whole: Duration, share: f64) -> Duration {
     whole.mul_f64(0.25_f64.mul_add(share.clamp(0.0, 1.0), 0.75))
 }

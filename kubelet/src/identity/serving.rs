@@ -8,6 +8,7 @@ use super::access::Shows;
 use super::keeper::{Keeper, Step};
 use super::pace;
 use super::request::{Kind, Wanted};
+use super::standing::Standing;
 use super::trouble::Trouble;
 use crate::disk;
 
@@ -31,7 +32,10 @@ impl Keeper {
             if self.shelf.borrow().is_none() {
                 return Ok(Step::Got(held));
             }
-            let due = pace::renew_at(&held, self.share);
+            let due = match self.standing(&held, now) {
+                Standing::Good => pace::renew_at(&held, self.share),
+                Standing::Leaving | Standing::Foreign => now,
+            };
             if wanted.is_met(&held.facts) && now < due {
                 return Ok(Step::Rest(due));
             }

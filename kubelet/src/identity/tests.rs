@@ -3,6 +3,7 @@
 
 mod keeping;
 mod reading;
+mod roots;
 mod when;
 
 use std::collections::BTreeSet;

@@ -12,8 +12,11 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::watch;
 
-/// How often the files are read again: soon enough for certificates that live for a minute, and three small files are nothing.
+/// How often files are read again that others put there: soon enough for certificates that live for a minute, and three small
+/// files are nothing.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The same where this node keeps all of them and says when it has written one: for people who help out by hand.
+const LOOK_ANYWAY: Duration = Duration::from_secs(60);
 /// Longest file that is read: a chain of certificates is a few KiB.
 const LONGEST_BYTES: u64 = 1 << 20;
 
@@ -110,12 +113,27 @@ impl Serving {
     }
 
     /// Takes up what changes for as long as anybody is served; connections that are open go on, but for
-    /// those of masters that are not believed any more.
-    pub async fn follow(mut self, swap: watch::Sender<Arc<tls::Config>>) {
+    /// those of masters that are not believed any more. `written` changes when this node has written one of the files that nobody
+    /// named; without it they are somebody else's.
+    pub async fn follow(
+        mut self,
+        swap: watch::Sender<Arc<tls::Config>>,
+        mut written: Option<watch::Receiver<()>>,
+    ) {
         let mut told = String::new();
         loop {
+            let is_named = self.files.given.is_some() || self.files.client_authorities.is_some();
+            let pause = if written.is_none() || is_named { LOOK_AGAIN } else { LOOK_ANYWAY };
+            let is_written = async {
+                match &mut written {
+                    Some(written) => written.changed().await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(pause) => {}
+                // Where nobody writes any more, time goes on.
+                heard = is_written => if heard.is_err() { written = None },
                 () = swap.closed() => return,
             }
             match self.changed().await {

@@ -99,7 +99,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stats = Meter::new(&options.node_name, &options.root_dir, Box::new(look));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
-    if let Some(cluster) = options.cluster.clone() {
+    let written = options.cluster.clone().and_then(|cluster| {
+        let keeps_all = cluster.serving;
         let given = options.node_ip;
         let settings = identity::Settings {
             node: options.node_name.clone(),
@@ -107,8 +108,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             cert_dir: options.cert_dir.clone(),
             addresses: Box::new(move || node::addresses(given)),
         };
-        identity::start(settings, &outbox);
-    }
+        let identity = identity::start(settings, &outbox);
+        keeps_all.then_some(identity.files)
+    });
     dispatch::follow(&options, outbox, board.clone(), desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
@@ -123,7 +125,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let context =
         Context { board: board.clone(), runtime, health, metrics, stats, configuration, streaming_idle };
     if let Some(address) = options.api_address {
-        serve_nodes_api(&options, address, &context, &stopped).await?;
+        serve_nodes_api(&options, address, &context, &stopped, written).await?;
     }
     tokio::spawn(until_told(stop));
     let served = server::serve_socket(&root_dir, &context, stopped).await;
@@ -131,12 +133,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     served.context("cannot serve the node's API")
 }
 
-/// Serves the node's API over HTTPS; a port that cannot be had is no reason not to run pods.
+/// Serves the node's API over HTTPS; a port that cannot be had is no reason not to run pods. `written` changes when the node has
+/// written a file of its identity.
 async fn serve_nodes_api(
     options: &Options,
     address: SocketAddr,
     context: &Context,
     stopped: &watch::Receiver<bool>,
+    written: Option<watch::Receiver<()>>,
 ) -> anyhow::Result<()> {
     let files = server::Files {
         given: options.tls_files.clone(),
@@ -157,7 +161,7 @@ async fn serve_nodes_api(
         tracing::info!(%address, "the node's API answers nobody over HTTPS but for its health; see --client-ca-file");
     }
     let (swap, config) = watch::channel(config);
-    tokio::spawn(serving.follow(swap));
+    tokio::spawn(serving.follow(swap, written));
     let (context, stopped) = (context.clone(), stopped.clone());
     tokio::spawn(async move { server::serve_https(listener, &context, config, stopped).await });
     Ok(())

@@ -26,8 +26,8 @@ use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha2::{Digest as _, Sha256};
 
-use authority::{Authority, LEAF_LIFE, Purpose, until};
 pub use authority::BACKDATED;
+use authority::{Authority, LEAF_LIFE, Purpose, until};
 pub use elsewhere::{hash_of, shown_elsewhere};
 pub use error::Error;
 pub use names::Names;

@@ -137,7 +137,11 @@ pub fn nonsense(node: &Json) -> Option<(&'static str, String, &'static str)> {
     }
     let is_digest = |key: &str| key.len() == DIGEST && key.bytes().all(|byte| byte.is_ascii_hexdigit());
     let wrong = of_node(node).find(|key| !is_digest(key))?;
-    Some((KEYS, format!("{wrong:?}"), "must be SHA-256 digests of public keys, 64 hexadecimal digits each, with commas between"))
+    Some((
+        KEYS,
+        format!("{wrong:?}"),
+        "must be SHA-256 digests of public keys, 64 hexadecimal digits each, with commas between",
+    ))
 }
 
 /// Whether a Node is trusted; nothing of one of which nothing was ever noted, where everybody is.

@@ -4,6 +4,8 @@
 
 mod machine;
 mod policies;
+mod reached;
+mod roots;
 mod rotation;
 mod stage;
 mod stock;

@@ -7,6 +7,21 @@ use tests::free_port;
 use crate::machine::{pem, says, started};
 use crate::stage::{Authorities, Rules, Stage};
 
+#[tokio::test]
+async fn who_trusted_at_first_sight_trusts_no_second_stranger_after_a_restart() {
+    let stage = Stage::new(&Authorities::new(), Rules::default()).await;
+    let flags = ["--bootstrap", stage.server(), "--bootstrap-insecure-trust-on-first-use"];
+    let mut node = started("second", &flags).await;
+    says(&node, "kubectl certificate approve").await;
+    // It still waits, and is killed.
+    node.kill();
+    let port = stage.leave().await;
+    let other = Stage::at(port, &Authorities::new(), Rules::default(), SignedDuration::ZERO).await;
+    node.launch();
+    says(&node, "different cluster CA").await;
+    assert!(other.seen().iter().all(|seen| seen.what == "GET /bootstrap/v1/cluster-info"));
+}
+
 /// All that a stage was sent is the question for the public document, by nobody.
 fn was_sent_nothing(stage: &Stage) {
     for seen in stage.seen() {

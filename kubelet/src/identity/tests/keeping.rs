@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use rcgen::PublicKeyData as _;
@@ -9,6 +10,7 @@ use rcgen::PublicKeyData as _;
 use super::super::access::{Known, Shows};
 use super::super::discover::Found;
 use super::super::files::{Files, known};
+use super::super::kubeconfig;
 use super::super::request::Kind;
 use super::super::trouble::Trouble;
 use super::super::voice::Voice;
@@ -54,22 +56,36 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     let files = files(&folder);
     assert!(files.known().unwrap().is_none());
     let (chain, key) = pair("kubelet:n1");
-    let servers = ["https://a:1".to_owned()];
-    files.write_kubeconfig(&servers, chain.as_bytes()).unwrap();
+    let wanted = Known {
+        servers: vec!["https://a:1".to_owned()],
+        authority: chain.as_bytes().to_vec(),
+        before: vec!["00".to_owned()],
+        shows: Shows::Nothing,
+    };
+    files.write_kubeconfig(&wanted).unwrap();
     // It points to a certificate that is not there yet.
     assert!(matches!(files.known().unwrap().unwrap().shows, Shows::Nothing));
     files.keep(Kind::Client, chain.as_bytes(), &key).unwrap();
     let found = files.known().unwrap().unwrap();
     assert!(matches!(&found.shows, Shows::Certificate(own) if own.facts.common_name == "kubelet:n1"));
-    assert_eq!((found.servers.as_slice(), found.authority.as_slice()), (&servers[..], chain.as_bytes()));
+    let same = found.clone().showing(Shows::Nothing);
+    assert!(same.is_same(&wanted) && same.before == wanted.before, "{found:?}");
     let written = || fs::metadata(&files.kubeconfig).unwrap().modified().unwrap();
     let before = written();
-    files.write_kubeconfig(&servers, chain.as_bytes()).unwrap();
+    files.write_kubeconfig(&wanted).unwrap();
     assert_eq!(written(), before);
+    let more = Known { servers: vec!["https://b:1".to_owned()], ..wanted };
+    assert!(files.rewrite_kubeconfig(&more).unwrap());
+    assert_eq!(files.known().unwrap().unwrap().servers, more.servers);
     // A damaged certificate is no damaged kubeconfig: the way to the cluster is known, and another is asked for.
     fs::write(files.current(Kind::Client), "damaged").unwrap();
     assert!(matches!(files.known().unwrap().unwrap().shows, Shows::Nothing));
     assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("client certificate that holds no"));
+    // Somebody else's is left alone, whatever the cluster tells.
+    let others = kubeconfig::text(&more, Path::new("/elsewhere.pem"));
+    fs::write(&files.kubeconfig, &others).unwrap();
+    assert!(!files.rewrite_kubeconfig(&more).unwrap());
+    assert_eq!(fs::read_to_string(&files.kubeconfig).unwrap(), others);
     fs::write(&files.kubeconfig, "a: [").unwrap();
     assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("etc/kubeconfig does not read"));
 }
@@ -114,7 +130,8 @@ fn everything_in_the_way_says_what_to_do() {
 
 #[test]
 fn clocks_that_are_apart_are_told() {
-    let known = Known { servers: Vec::new(), authority: Vec::new(), shows: Shows::Nothing };
+    let known =
+        Known { servers: Vec::new(), authority: Vec::new(), before: Vec::new(), shows: Shows::Nothing };
     let found = |server_time| Found { known: known.clone(), prefix: String::new(), server_time };
     let now = Timestamp::UNIX_EPOCH;
     for (seconds, expected) in [(0, false), (60, false), (61, true), (-61, true)] {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use rcgen::KeyPair;
 use serde_json::{Value, json};
 
+use super::super::access::{Known, Shows};
 use super::super::certificate::{Certificate, certificates, hash};
 use super::super::cluster_info::ClusterInfo;
 use super::super::kubeconfig::{self, Data, Kubeconfig};
@@ -61,6 +62,7 @@ fn a_document_is_read_and_a_damaged_one_says_what_is_wrong() {
         ("servers", json!(["http://10.0.0.1", "x", 1]), "names no servers"),
         ("certificateAuthority", json!("-----BEGIN CERTIFICATE-----\nAA"), "certificateAuthority"),
         ("certificateAuthority", json!(null), "holds no certificate"),
+        ("retiringAuthority", json!("x"), "has a retiringAuthority that holds no"),
         ("nodeUserPrefix", json!("system:masters"), "calls the users of nodes"),
     ] {
         let mut damaged = document(&root);
@@ -93,12 +95,20 @@ fn of_several_authorities_only_the_pinned_one_is_believed() {
 #[test]
 fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
     let servers = ["https://a:1", "https://b:2", "https://c:3"].map(str::to_owned);
-    let text = kubeconfig::text(&servers, b"root", Path::new("/pki/x.pem"));
+    let before = vec!["aa".to_owned(), "bb".to_owned()];
+    let known = Known {
+        servers: servers.to_vec(),
+        authority: b"root".to_vec(),
+        before: before.clone(),
+        shows: Shows::Nothing,
+    };
+    let text = kubeconfig::text(&known, Path::new("/pki/x.pem"));
     let read = Kubeconfig::read(text.as_bytes(), Path::new("/etc")).unwrap();
     let file = Data::File(PathBuf::from("/pki/x.pem"));
     let expected = Kubeconfig {
         servers: servers.to_vec(),
         authority: Data::Here(b"root".to_vec()),
+        before,
         certificate: Some((file.clone(), file)),
         token: None,
     };

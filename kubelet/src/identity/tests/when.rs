@@ -28,6 +28,20 @@ fn a_certificate_is_renewed_between_70_and_90_hundredths_of_the_life_it_had_here
 }
 
 #[test]
+fn a_cluster_is_asked_again_several_times_in_a_life_and_every_few_hours() {
+    for (life, share, expected) in [
+        (60, 1.0, 10.0),
+        (60, 0.0, 7.5),
+        (86_400, 1.0, 14_400.0),
+        (86_400 * 365, 1.0, 14_400.0),
+        (86_400 * 365, 0.0, 10_800.0),
+    ] {
+        let pause = pace::ask_again(&living(0, life, 0), share).as_secs_f64();
+        assert!((pause - expected).abs() < 0.01, "{life} {share}: {pause}");
+    }
+}
+
+#[test]
 fn pauses_grow_to_a_limit() {
     for (pause, first, limit) in [
         (pace::back_off as fn(u32, f64) -> Duration, 1.0, 30.0),

@@ -1,0 +1,141 @@
+//! Whose certificates are, and what is known of a cluster after it has told of itself.
+
+use jiff::Timestamp;
+use rcgen::{BasicConstraints, Certificate as Signed, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use serde_json::{Value, json};
+
+use super::super::access::{Known, Shows};
+use super::super::certificate::{Certificate, certificates, hash};
+use super::super::cluster_info::ClusterInfo;
+use super::super::request::Kind;
+use super::super::standing::{Authorities, Standing};
+
+/// An authority, or what one has signed.
+struct Made {
+    params: CertificateParams,
+    key: KeyPair,
+    certificate: Signed,
+}
+
+impl Made {
+    fn new(name: &str, signer: Option<&Self>) -> Self {
+        Self::of_key(name, signer, KeyPair::generate().unwrap())
+    }
+
+    fn of_key(name: &str, signer: Option<&Self>, key: KeyPair) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let certificate = match signer {
+            None => params.self_signed(&key),
+            Some(signer) => params.signed_by(&key, &Issuer::from_params(&signer.params, &signer.key)),
+        };
+        Self { certificate: certificate.unwrap(), params, key }
+    }
+
+    fn pem(&self) -> String {
+        self.certificate.pem()
+    }
+
+    fn hash(&self) -> String {
+        hash(self.certificate.der()).unwrap()
+    }
+}
+
+#[test]
+fn a_certificate_is_of_the_root_of_now_of_the_one_before_or_of_nobody() {
+    let (old, new) = (Made::new("old", None), Made::new("new", None));
+    let key = KeyPair::from_pem(&new.key.serialize_pem()).unwrap();
+    let bridge = Made::of_key("new", Some(&old), key);
+    let (below_old, below_new) = (Made::new("i1", Some(&old)), Made::new("i2", Some(&new)));
+    let (of_old, of_new) = (Made::new("n1", Some(&below_old)), Made::new("n1", Some(&below_new)));
+    let direct = Made::new("n1", Some(&new));
+    let both = Authorities {
+        now: vec![new.certificate.der().clone()],
+        leaving: vec![old.certificate.der().clone()],
+    };
+    let retired = Authorities { leaving: Vec::new(), ..both.clone() };
+    let before = Authorities { now: both.leaving.clone(), leaving: Vec::new() };
+    use Standing::{Foreign, Good, Leaving};
+    for (told, chain, client, serving) in [
+        (&before, vec![&of_old, &below_old], Good, Good),
+        // Signed after the root was made anew, of which this node has not heard.
+        (&before, vec![&of_new, &below_new, &bridge], Good, Good),
+        (&both, vec![&of_new, &below_new, &bridge], Good, Good),
+        (&both, vec![&of_new, &below_new], Good, Good),
+        (&both, vec![&direct], Good, Good),
+        (&both, vec![&of_old, &below_old], Leaving, Leaving),
+        (&retired, vec![&of_old, &below_old], Foreign, Foreign),
+        (&retired, vec![&of_new, &below_new, &bridge], Good, Good),
+        // What follows does not lead anywhere.
+        (&both, vec![&of_new, &below_old], Foreign, Foreign),
+        // It may be of an intermediate authority that servers know.
+        (&both, vec![&of_new], Good, Foreign),
+    ] {
+        let pem: String = chain.iter().map(|made| made.pem()).collect();
+        let key = chain[0].key.serialize_pem();
+        let held = Certificate::of(pem.as_bytes(), key.as_bytes(), Timestamp::UNIX_EPOCH).unwrap();
+        let found = (told.standing(&held, Kind::Client), told.standing(&held, Kind::Serving));
+        assert_eq!(found, (client, serving), "{pem}");
+    }
+}
+
+fn document(servers: &[&str], now: &str, retiring: Option<&str>) -> ClusterInfo {
+    let mut told = json!({"apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": servers,
+        "certificateAuthority": now, "nodeUserPrefix": "kubelet:"});
+    if let Some(retiring) = retiring {
+        told["retiringAuthority"] = Value::from(retiring);
+    }
+    ClusterInfo::read(&told).unwrap()
+}
+
+#[test]
+fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_before() {
+    let (old, new) = (Made::new("old", None), Made::new("new", None));
+    let known = Known {
+        servers: vec!["https://a:1".to_owned()],
+        authority: old.pem().into_bytes(),
+        before: Vec::new(),
+        shows: Shows::Nothing,
+    };
+    assert!(known.learned(&document(&["https://a:1"], old.pem().trim_end(), None)).unwrap().is_none());
+    let during = document(&["https://a:1"], new.pem().trim_end(), Some(&old.pem()));
+    assert!(during.is_pinned_by(&new.hash()) && during.is_pinned_by(&old.hash()));
+    let both = known.learned(&during).unwrap().unwrap();
+    assert_eq!(both.hashes(), [new.hash(), old.hash()]);
+    assert!(both.before.is_empty() && both.learned(&during).unwrap().is_none());
+    let after = document(&["https://a:1"], &new.pem(), None);
+    let alone = both.learned(&after).unwrap().unwrap();
+    assert_eq!((alone.hashes(), alone.before.clone()), (vec![new.hash()], vec![old.hash()]));
+    // The line by which it joined is still one of this cluster.
+    assert!(alone.is_pinned_by(&old.hash()) && alone.is_pinned_by(&new.hash()));
+    assert!(!alone.is_pinned_by(&"00".to_owned()) && !after.is_pinned_by(&old.hash()));
+    assert_eq!(certificates(&alone.authority).unwrap().len(), 1);
+}
+
+#[test]
+fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
+    let root = Made::new("root", None).pem();
+    let known = |servers: &[&str]| Known {
+        servers: servers.iter().map(ToString::to_string).collect(),
+        authority: root.clone().into_bytes(),
+        before: Vec::new(),
+        shows: Shows::Nothing,
+    };
+    let (a, b, c) = ("https://a:1", "https://b:1", "https://c:1");
+    let most: Vec<String> = (0..20).map(|number| format!("https://m{number}:1")).collect();
+    let most: Vec<&str> = most.iter().map(String::as_str).collect();
+    for (before, told, expected) in [
+        (vec![a, b], vec![b, a], None),
+        (vec![a, b], vec![b], None),
+        (vec![a, b], vec![c, b], Some(vec![c, b, a])),
+        (vec![a], most.clone(), Some(most[..16].to_vec())),
+    ] {
+        let learned = known(&before).learned(&document(&told, &root, None)).unwrap();
+        let servers = learned.as_ref().map(|learned| learned.servers.clone());
+        assert_eq!(servers, expected.map(|all| known(&all).servers), "{before:?} {told:?}");
+        assert!(
+            learned.is_none_or(|learned| learned.authority == root.as_bytes() && learned.before.is_empty())
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! A node that has joined is reached through the master by kubectl, also while all certificates between the two change.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tests::manifest::scripted;
+use tests::{DEADLINE, Master, World, wait_until};
+
+use crate::machine::{admin, is_in, line, master, pem, started};
+
+/// How often each kind of request is sent while certificates change.
+const PACE: Duration = Duration::from_millis(500);
+
+/// Runs a pod from a file and tells the master of it and of its node, as long as kubelets do not; the pod's name.
+pub async fn runs(node: &World, master: &Master) -> String {
+    let script = "echo here; trap 'exit 0' TERM; sleep 1000000 & wait";
+    node.write("web.yaml", &scripted("web", "Always", script));
+    let pod = node.wait_ready("web").await;
+    node.wait_for_log("web", "main", "here").await;
+    let status = json!({
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": node.api_port.number}},
+    });
+    makes(master, "/api/v1/nodes", json!({"kind": "Node", "metadata": {"name": node.node}}), &status).await;
+    let name = node.pod_name("web");
+    let object =
+        json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": pod.0["spec"]});
+    makes(master, "/api/v1/namespaces/default/pods", object, &pod.0["status"]).await;
+    name
+}
+
+async fn makes(master: &Master, path: &str, mut object: Value, status: &Value) {
+    object["apiVersion"] = "v1".into();
+    let client = master.client();
+    let url = format!("https://127.0.0.1:{}{path}", master.port);
+    let look = async || {
+        let made = client.post(&url).json(&object).send().await.map_err(|error| error.to_string())?;
+        match made.status().as_u16() {
+            201 | 409 => Ok(()),
+            // The account of its namespace may not be there yet.
+            code => Err(format!("{code} {:?}", made.text().await)),
+        }
+    };
+    wait_until(DEADLINE, look).await.unwrap();
+    let url = format!("{url}/{}/status", object["metadata"]["name"].as_str().unwrap());
+    let patch = client.patch(url).header("content-type", "application/merge-patch+json");
+    let patched = patch.body(json!({"status": status}).to_string()).send().await.unwrap();
+    assert_eq!(patched.status().as_u16(), 200, "{:?}", patched.text().await);
+}
+
+/// Reads the log of that pod through the master.
+pub async fn logs(master: &Master, pod: &str) {
+    assert_eq!(admin(master, &["logs", pod]).await, "here\n");
+}
+
+/// Asks without an end; every answer is the right one.
+async fn keeps_asking(master: &Master, arguments: &[&str], expected: &str) -> Infallible {
+    let mut turns = tokio::time::interval(PACE);
+    loop {
+        turns.tick().await;
+        let printed = admin(master, arguments).await;
+        assert!(printed.contains(expected), "{arguments:?}: {printed}");
+    }
+}
+
+#[tokio::test]
+async fn certificates_of_a_minute_are_renewed_again_and_again_and_kubectl_sees_no_error() {
+    let rotations = std::env::var("CORACLE_ROTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
+    let master = master(&[
+        "--csr-approval-policy=insecure-always-approve",
+        "--cluster-signing-duration=60s",
+        "--serving-cert-duration=60s",
+    ])
+    .await;
+    let node = started("minute", &["--bootstrap", &line(&master).await]).await;
+    is_in(&node, &master, "kubelet:").await;
+    let pod = runs(&node, &master).await;
+    let files = ["kubelet-client-current.pem", "kubelet-server-current.pem"].map(|name| pem(&node, name));
+    let files = [&files[0], &files[1], &master.data_dir().join("pki/serving.pem")];
+    let mut seen = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+    let rotated = async || {
+        for (path, seen) in files.iter().zip(&mut seen) {
+            seen.extend(fs::read_to_string(path));
+        }
+        let counts = seen.each_ref().map(|seen| seen.len().saturating_sub(1));
+        if counts.iter().all(|count| *count >= rotations) { Ok(()) } else { Err(format!("{counts:?}")) }
+    };
+    let within = Duration::from_secs(60) * u32::try_from(rotations).unwrap() + DEADLINE;
+    let (log, echo) = (["logs", &pod], ["exec", &pod, "--", "echo", "inside"]);
+    tokio::select! {
+        rotated = wait_until(within, rotated) => rotated.unwrap(),
+        never = keeps_asking(&master, &["get", "pods"], &pod) => match never {},
+        never = keeps_asking(&master, &log, "here\n") => match never {},
+        never = keeps_asking(&master, &echo, "inside\n") => match never {},
+    }
+}
