@@ -48,6 +48,9 @@ fn cure(error: &Error) -> Option<&'static str> {
         Error::Lost(_) => Some(
             "look whether the master runs where the kubeconfig says (`server:`); `master check --kubeconfig FILE` says why not",
         ),
+        Error::Webhook { .. } => Some(
+            "requests of nodes wait for it; look whether it runs where its kubeconfig says, or decide with `kubectl certificate approve|deny`",
+        ),
         Error::Refused { .. } | Error::Unreadable(_) | Error::NoKind { .. } => None,
     }
 }
