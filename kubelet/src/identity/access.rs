@@ -98,6 +98,11 @@ impl Shows {
             (401, Self::Token(_)) if said.contains("kubectl") => {
                 "; or put another token into the kubeconfig of --bootstrap-kubeconfig".to_owned()
             }
+            (401, Self::Token(token)) if !is_bootstrap_token(token) => {
+                "; the token is no bootstrap token (six of a-z and 0-9, a dot, sixteen more): look at the kubeconfig of \
+                 --bootstrap-kubeconfig"
+                    .to_owned()
+            }
             (401, Self::Token(token)) => {
                 let id = token.split('.').next().unwrap_or_default();
                 format!(
@@ -116,4 +121,12 @@ impl Shows {
             _ => String::new(),
         }
     }
+}
+
+/// Whether that could be a bootstrap token: the id of its Secret and what nobody else knows.
+fn is_bootstrap_token(text: &str) -> bool {
+    let is_of = |text: &str, length: usize| {
+        text.len() == length && text.bytes().all(|one| one.is_ascii_lowercase() || one.is_ascii_digit())
+    };
+    text.split_once('.').is_some_and(|(id, secret)| is_of(id, 6) && is_of(secret, 16))
 }

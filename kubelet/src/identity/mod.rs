@@ -28,7 +28,7 @@ mod voice;
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -55,6 +55,11 @@ pub struct Identity {
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
     /// Changes when one of the files was written that the node's own API goes by: [`serving_file`] and [`AUTHORITIES`].
     pub files: watch::Receiver<()>,
+}
+
+/// Whether the node keeps both of its certificates itself: it has joined, and was given them.
+pub fn is_kept(cert_dir: &Path) -> bool {
+    [Kind::Client, Kind::Serving].iter().all(|kind| cert_dir.join(kind.current()).exists())
 }
 
 /// What to be, and to whom.

@@ -5,6 +5,7 @@ mod engine;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::node;
 use crate::observe::Observer;
 use crate::observed::Timestamp;
-use crate::options::Options;
+use crate::options::{Cluster, Options};
 use crate::plan::BackOff;
 use crate::report::Outbox;
 use crate::runtime::Runtime;
@@ -33,6 +34,9 @@ use crate::status::{Board, Journal};
 use crate::volumes::Volumes;
 use crate::worker::pool::Pool;
 use crate::worker::{Finished, Tools};
+
+/// Between two tries to have the port of the node's API.
+const BIND_AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
@@ -100,6 +104,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
     let written = options.cluster.clone().and_then(|cluster| {
+        // A node that has joined renews what it has been given, by whichever flags it is started again.
+        let cluster = Cluster { serving: cluster.serving || identity::is_kept(&options.cert_dir), ..cluster };
         let keeps_all = cluster.serving;
         let given = options.node_ip;
         let settings = identity::Settings {
@@ -150,21 +156,42 @@ async fn serve_nodes_api(
     };
     let addresses = node::facts(options).host_ips;
     let (serving, config) = server::Serving::open(files, &options.node_name, &addresses).await?;
-    let listener = match TcpListener::bind(address).await {
-        Ok(listener) => listener,
-        Err(error) => {
-            tracing::error!(%address, %error, "cannot serve the node's API over HTTPS; see --address and --port");
-            return Ok(());
-        }
-    };
     if options.client_ca_file.is_none() && options.cluster.is_none() {
         tracing::info!(%address, "the node's API answers nobody over HTTPS but for its health; see --client-ca-file");
+        let joined = options.root_dir.join("kubeconfig");
+        if joined.exists() {
+            let joined = joined.display();
+            tracing::warn!(
+                "this node has joined a cluster; give --kubeconfig {joined} to belong to it, or remove that file"
+            );
+        }
     }
     let (swap, config) = watch::channel(config);
     tokio::spawn(serving.follow(swap, written));
     let (context, stopped) = (context.clone(), stopped.clone());
-    tokio::spawn(async move { server::serve_https(listener, &context, config, stopped).await });
+    // Where it can be had at once, it is there before anything says that this kubelet runs.
+    let first = TcpListener::bind(address).await;
+    tokio::spawn(async move {
+        let listener = match first {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::error!(%address, %error, "cannot serve the node's API over HTTPS yet, trying again; see --address and --port");
+                bound(address).await
+            }
+        };
+        server::serve_https(listener, &context, config, stopped).await;
+    });
     Ok(())
+}
+
+/// The port of the node's API, as soon as whoever has it lets it go.
+async fn bound(address: SocketAddr) -> TcpListener {
+    loop {
+        tokio::time::sleep(BIND_AGAIN).await;
+        if let Ok(listener) = TcpListener::bind(address).await {
+            return listener;
+        }
+    }
 }
 
 /// Says first of all which node this is, on what, and what it watches.

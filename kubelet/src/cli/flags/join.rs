@@ -7,7 +7,7 @@ use super::{Flags, path, some};
 use crate::options::{Bootstrap, Cluster, Join, Options};
 
 /// What a line looks like.
-const LOOK: &str = "write https://HOST:PORT#sha256:HASH, as `master join-string` prints it";
+const LOOK: &str = "write https://HOST:PORT#sha256:HASH, as `master join-string` prints it (several servers: https://ONE:PORT,https://OTHER:PORT#sha256:HASH)";
 /// Digits of a SHA-256.
 const HASH_DIGITS: usize = 64;
 

@@ -107,7 +107,7 @@ impl Abilities {
                 Some(part) => {
                     tracing::warn!(
                         message,
-                        "the engine refuses a part of every sandbox; they run without it"
+                        "the engine takes no negative oom_score_adj, as engines without root do not; sandboxes run without"
                     );
                     self.learn(part);
                 }
