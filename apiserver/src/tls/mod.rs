@@ -3,9 +3,11 @@
 mod brisk;
 mod busy;
 mod config;
+mod opened;
 mod serve;
 
 pub use config::{Error, Keys, config};
+pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};
 
 #[cfg(test)]

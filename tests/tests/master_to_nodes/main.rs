@@ -9,3 +9,4 @@ mod exec;
 mod identity;
 mod logs;
 mod ports;
+mod proxy;
