@@ -123,10 +123,9 @@ fn keep_token(headers: &mut HeaderMap) {
         .filter(|protocol| !protocol.is_empty() && !protocol.starts_with(BEARER))
         .collect();
     headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
-    if let Ok(left) = HeaderValue::try_from(offered.join(", ")) {
-        if !left.is_empty() {
-            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, left);
-        }
+    let left = HeaderValue::try_from(offered.join(", ")).ok();
+    if let Some(left) = left.filter(|left| !left.is_empty()) {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, left);
     }
 }
 
