@@ -222,7 +222,7 @@ impl Api {
             }
             Part::Binding | Part::Eviction => Err(Status::no_such_method()),
             // Whoever answers it stands in front of this, or nobody does.
-            Part::Elsewhere => Err(Status::no_such_path()),
+            Part::Elsewhere | Part::Stream => Err(Status::no_such_path()),
         }
     }
 

@@ -18,6 +18,8 @@ use crate::write;
 
 /// What may be done with a kind whose objects are questions: none of them is ever in the store.
 const CREATE: &[&str] = &["create"];
+/// What may be done with a connection to a pod.
+const CONNECT: &[&str] = &["create", "get"];
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 const CORE: &str = "";
@@ -48,8 +50,13 @@ pub fn all() -> Vec<Resource> {
         v1(CORE, "Namespace", "namespaces", "namespace").short(&["ns"]).cluster().with_status()
             .part(Subresource { verbs: &["update"], ..Subresource::fields("finalize", write::finalizers) })
             .fields(&["status.phase"]).columns(table::NAMESPACES),
-        common::nodes().with_status().made_with_status(),
+        common::nodes().with_status().made_with_status().part(proxy("NodeProxyOptions")),
         common::pods().with_status()
+            .part(Subresource::stream("attach", "PodAttachOptions", CONNECT))
+            .part(Subresource::stream("exec", "PodExecOptions", CONNECT))
+            .part(Subresource::stream("log", "Pod", &["get"]))
+            .part(Subresource::stream("portforward", "PodPortForwardOptions", CONNECT))
+            .part(proxy("PodProxyOptions"))
             .part(Subresource::binding()).part(Subresource::eviction())
             .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
             .part(Subresource::fields("resize", write::resources)),
@@ -64,7 +71,7 @@ pub fn all() -> Vec<Resource> {
         v1(CORE, "ServiceAccount", "serviceaccounts", "serviceaccount").short(&["sa"]).part(token())
             .columns(table::SERVICE_ACCOUNTS),
         v1(CORE, "Service", "services", "service").short(&["svc"]).made_by_update().in_all().with_status()
-            .columns(table::SERVICES),
+            .part(proxy("ServiceProxyOptions")).columns(table::SERVICES),
         v1(CORE, "Endpoints", "endpoints", "endpoints").short(&["ep"]).made_by_update().columns(table::ENDPOINTS),
         common::events().made_by_update(),
         v1(EVENTS, "Event", "events", "event").short(&["ev"]).made_by_update().fields(events::FIELDS)
@@ -182,6 +189,11 @@ fn question(
     singular: &'static str,
 ) -> Resource {
     v1(group, kind, plural, singular).verbs(CREATE)
+}
+
+/// Whatever listens behind an object, asked by any method.
+fn proxy(options: &'static str) -> Subresource {
+    Subresource::stream("proxy", options, &["create", "delete", "get", "patch", "update"])
 }
 
 /// A token in the name of a service account, answered by [`crate::auth`].

@@ -42,16 +42,14 @@ fn parts(rows: &[Arc<Resource>], dialect: Dialect) -> (Map<String, Value>, Map<S
         let references = references(row, &mut schemas, dialect);
         let paths = Paths { resource: row, references: &references, dialect };
         documents.extend(paths.main());
-        for part in &row.subresources {
-            let objects = match (part.kind, &part.part) {
-                (Some((group, version, kind)), _) => {
+        for part in row.subresources.iter().filter(|part| !matches!(part.part, Part::Stream)) {
+            let objects = match part.kind {
+                Some((group, version, kind)) => {
                     let api_version = api_version(group, version);
                     let one = all().kind_of(&api_version, kind).map(|of| schemas.refer(of.name));
                     Objects { one, kind: group_version_kind(&api_version, kind) }
                 }
-                // Logs and their like are text.
-                (None, Part::Elsewhere) => Objects { one: None, ..references.objects.clone() },
-                (None, _) => references.objects.clone(),
+                None => references.objects.clone(),
             };
             let (path, document) = paths.part(part, &objects);
             documents.insert(path, document);

@@ -33,9 +33,10 @@ pub enum Part {
     Binding,
     /// A deletion that respects disruption budgets: an `Eviction`.
     Eviction,
-
     /// Something else, answered by a route in front of the API.
     Elsewhere,
+    /// Bytes that go on for as long as somebody listens, answered there too; no document says what they look like.
+    Stream,
 }
 
 /// Where a kind keeps the numbers that a `Scale` shows: paths such as `spec.replicas`.
@@ -84,5 +85,10 @@ impl Subresource {
         verbs: &'static [&'static str],
     ) -> Self {
         Self { name, kind: Some(kind), verbs, part: Part::Elsewhere }
+    }
+
+    /// Bytes that a route in front of the API passes on; the options are of that kind of `v1`.
+    pub fn stream(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Self {
+        Self { name, kind: Some(("", "v1", kind)), verbs, part: Part::Stream }
     }
 }

@@ -38,6 +38,11 @@ impl<S> Brisk<S> {
         self.patient.load(Ordering::Relaxed) && self.cut.is_due(context)
     }
 
+    /// The connection itself.
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
+
     /// What comes of trying to send.
     fn tried<T>(&mut self, context: &mut Context<'_>, tried: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if tried.is_ready() || self.patient.load(Ordering::Relaxed) {

@@ -5,9 +5,11 @@ mod believed;
 mod brisk;
 mod busy;
 mod config;
+mod opened;
 mod serve;
 
 pub use config::{Config, Error, Keys, config};
+pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ impl<'a> Write<'a> {
             Some((_, To::Status)) => Part::Status,
             Some((name, To::Fields(_) | To::Binding | To::Eviction)) => Part::Sub(name),
             // A scale is written by its numbers alone, which are of the object itself.
-            Some((_, To::Scale(_) | To::Elsewhere)) | None => Part::Main,
+            Some((_, To::Scale(_) | To::Elsewhere | To::Stream)) | None => Part::Main,
         }
     }
 

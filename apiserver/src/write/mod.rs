@@ -108,7 +108,9 @@ pub(crate) async fn answer(
     match (&parts.method, name, aim.part.map(|part| &part.part)) {
         (&Method::POST, name, Some(Part::Binding)) => write.bind(name, media_type, bytes).await,
         (&Method::POST, Some(name), Some(Part::Eviction)) => write.evict(name, media_type, bytes).await,
-        (_, _, Some(Part::Binding | Part::Eviction | Part::Elsewhere)) => Err(Status::no_such_method()),
+        (_, _, Some(Part::Binding | Part::Eviction | Part::Elsewhere | Part::Stream)) => {
+            Err(Status::no_such_method())
+        }
         (method @ (&Method::PUT | &Method::PATCH), Some(name), Some(Part::Scale(replicas))) => {
             write.scale(method, name, replicas, media_type, bytes).await
         }

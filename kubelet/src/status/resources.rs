@@ -23,9 +23,9 @@ const STREAM: &[&str] = &["create", "get"];
 
 static RESOURCES: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     let pods = common::pods()
-        .part(Subresource::elsewhere("attach", ("", "v1", "PodAttachOptions"), STREAM))
-        .part(Subresource::elsewhere("exec", ("", "v1", "PodExecOptions"), STREAM))
-        .part(Subresource::elsewhere("log", ("", "v1", "Pod"), &["get"]));
+        .part(Subresource::stream("attach", "PodAttachOptions", STREAM))
+        .part(Subresource::stream("exec", "PodExecOptions", STREAM))
+        .part(Subresource::stream("log", "Pod", &["get"]));
     let rows = [
         pods.owner(pod_owner),
         common::nodes().owner(kubelet_owner),

@@ -4,6 +4,8 @@ use apiserver::Status;
 use axum::extract::Query;
 use http::Uri;
 
+use super::pass::Errand;
+
 /// A part of a pod that its node answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -93,13 +95,20 @@ fn parameter(query: &str, wanted: &str) -> Option<String> {
     pairs.into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value)
 }
 
-/// The node that `/api/v1/nodes/{name}/proxy/...` names, as it stands there, and what is asked of it.
-pub fn of_node(uri: &Uri) -> Option<(String, String)> {
-    let mut parts = uri.path().splitn(7, '/').skip(4);
-    let name = parts.next()?.replace("%3A", ":").replace("%3a", ":");
-    let target = parts.nth(1).unwrap_or_default();
+/// What is asked below a path that ends with `/proxy`, which has so many parts.
+///
+/// # Errors
+/// Where a client is sent that asks for no path at all, as the stock server does: what is relative would lead astray.
+pub fn below(uri: &Uri, parts: usize, is_read: bool) -> Result<Errand, String> {
+    let path = uri.path();
+    let end = path.match_indices('/').nth(parts).map_or(path.len(), |(at, _)| at);
+    let (prefix, rest) = path.split_at(end);
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-    Some((name, format!("/{target}{query}")))
+    match rest {
+        "" if is_read => Err(format!("{prefix}/{query}")),
+        "" => Ok(Errand { target: format!("/{query}"), prefix: Some(prefix.to_owned()) }),
+        rest => Ok(Errand { target: format!("{rest}{query}"), prefix: Some(prefix.to_owned()) }),
+    }
 }
 
 /// The node in `name`, `name:port` or `https:name:port`, and the port.
@@ -158,14 +167,22 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_a_node_itself() {
-        for (path, name, expected) in [
-            ("/api/v1/nodes/n1/proxy", "n1", "/"),
-            ("/api/v1/nodes/n1/proxy/", "n1", "/"),
-            ("/api/v1/nodes/n1:10250/proxy/metrics", "n1:10250", "/metrics"),
-            ("/api/v1/nodes/https%3An1%3A1/proxy/a%2Fb/c//?x=%20y", "https:n1:1", "/a%2Fb/c//?x=%20y"),
+        for (path, is_read, expected) in [
+            ("/api/v1/nodes/n1/proxy", true, Err("/api/v1/nodes/n1/proxy/")),
+            ("/api/v1/nodes/n1/proxy?x=%20y", true, Err("/api/v1/nodes/n1/proxy/?x=%20y")),
+            ("/api/v1/nodes/n1/proxy?x", false, Ok(("/?x", "/api/v1/nodes/n1/proxy"))),
+            ("/api/v1/nodes/n1/proxy/", true, Ok(("/", "/api/v1/nodes/n1/proxy"))),
+            ("/api/v1/nodes/n1:10250/proxy/metrics", true, Ok(("/metrics", "/api/v1/nodes/n1:10250/proxy"))),
+            (
+                "/api/v1/nodes/https%3An1%3A1/proxy/a%2Fb/c//?x=%20y",
+                true,
+                Ok(("/a%2Fb/c//?x=%20y", "/api/v1/nodes/https%3An1%3A1/proxy")),
+            ),
         ] {
-            let (found, target) = of_node(&path.parse().unwrap()).unwrap();
-            assert_eq!((found.as_str(), target.as_str()), (name, expected), "{path}");
+            let found = below(&path.parse().unwrap(), 5, is_read);
+            let found =
+                found.as_ref().map(|errand| (errand.target.as_str(), errand.prefix.as_deref().unwrap()));
+            assert_eq!(found.map_err(String::as_str), expected, "{path}");
         }
         for (text, expected) in [
             ("n1", Some(("n1", None))),

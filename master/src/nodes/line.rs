@@ -1,32 +1,45 @@
-//! A connection to a node, and a request over it: one each, so that none waits for another and each ends with its client.
+//! A connection to a node or a pod, and a request over it: one each, so that none waits for another and each ends with its
+//! client.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::tls::keep_alive;
+use apiserver::tls::{keep_alive, opened};
 use axum::body::Body;
 use axum::response::Response;
-use http::{Request, StatusCode, header};
+use http::{Request, StatusCode};
 use hyper::client::conn::http1;
-use hyper::upgrade::OnUpgrade;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use rustls::pki_types::ServerName;
-use tokio::io::copy_bidirectional;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
-use super::pass::{Failed, Way, asked, passed};
+use super::headers;
+use super::pass::{Errand, Failed, To, Way, asked, passed};
+use super::progress::{Progress, Sent, Told};
+use super::shares::Share;
 use super::shown::Shown;
 use super::verify;
 
 /// How long it may take to connect and shake hands; a node that is gone is not waited for any longer.
 const CONNECT: Duration = Duration::from_secs(10);
+/// How long whoever answers may take nothing of a request's body: longer than any pause in which he works at it.
+const BODY: Duration = Duration::from_secs(60);
+/// After so long without anything taken it is looked whether the client is still there.
+const LOOK: Duration = Duration::from_secs(5);
+/// What waits in each direction, beside what the kernel keeps.
+const BUFFER_BYTES: usize = 16 * 1024;
 
-/// The way to all nodes.
+/// Bytes in both directions.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// The way to all nodes and pods.
 #[derive(Debug)]
 pub struct Line {
     shown: Shown,
@@ -42,9 +55,9 @@ impl Line {
     pub async fn pass(
         &self,
         way: &Way,
-        target: &str,
+        errand: &Errand,
         mut request: Request<Body>,
-        place: OwnedSemaphorePermit,
+        share: Share,
     ) -> Result<Response, Failed> {
         let connecting = tokio::time::timeout(CONNECT, self.connect(way)).await;
         let late = |_| Failed::Unreached(format!("dial tcp {}: i/o timeout", way.place.authority()));
@@ -53,13 +66,22 @@ impl Line {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(async move {
             if let Err(error) = connection.with_upgrades().await {
-                tracing::debug!(%error, "a connection to a node ended early");
+                tracing::debug!(%error, "a connection behind the master ended early");
             }
         });
         let client = hyper::upgrade::on(&mut request);
-        let asked = asked(request, target, &way.place.authority())?;
-        let is_upgrade = asked.headers().contains_key(header::UPGRADE);
-        let mut answer = sender.send_request(asked).await.map_err(broken)?;
+        let (parts, body) = request.into_parts();
+        let progress = Arc::new(Progress::default());
+        let body = Body::new(Sent::new(body, progress.clone()));
+        let is_upgrade = headers::upgrade(&parts.headers).is_some();
+        let asked = asked(&parts, body, errand, way)?;
+        let mut answer = tokio::select! {
+            answer = sender.send_request(asked) => answer.map_err(broken)?,
+            () = progress.stands(BODY), if !is_upgrade => {
+                let (place, seconds) = (way.place.authority(), BODY.as_secs());
+                return Err(Failed::Unreached(format!("{place} has taken nothing of what is sent for {seconds} s")));
+            }
+        };
         let code = answer.status();
         if is_upgrade && code != StatusCode::SWITCHING_PROTOCOLS && code.as_u16() < 400 {
             // A redirection, say, which the client would follow with its credentials.
@@ -68,39 +90,64 @@ impl Line {
                 code.as_u16()
             )));
         }
-        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-            return Ok(passed(answer.map(Body::new), Some(place)));
+        if code != StatusCode::SWITCHING_PROTOCOLS {
+            return passed(answer.map(Body::new), &parts, errand, way, Some(share));
         }
-        tokio::spawn(carry(client, hyper::upgrade::on(&mut answer), place));
-        Ok(passed(answer.map(|_| Body::empty()), None))
+        if !is_upgrade {
+            return Err(Failed::Unreached("it switches protocols, which nobody asked for".to_owned()));
+        }
+        tokio::spawn(carry(client, hyper::upgrade::on(&mut answer), share));
+        passed(answer.map(|_| Body::empty()), &parts, errand, way, None)
     }
 
-    async fn connect(&self, way: &Way) -> Result<TlsStream<TcpStream>, String> {
+    async fn connect(&self, way: &Way) -> Result<Box<dyn Stream>, String> {
         let host = way.place.host.as_str();
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no host"))?;
-        let config = self.shown.config(&way.node, way.trust, Timestamp::now())?;
+        let authority = way.place.authority();
         let socket = TcpStream::connect((host, way.place.port)).await;
-        let socket = socket.map_err(|error| undialled(&error, host, &way.place.authority()))?;
+        let socket = socket.map_err(|error| undialled(&error, host, &authority))?;
         keep_alive(&socket);
+        let (config, who) = match &way.to {
+            To::Workload { tls: false } => return Ok(Box::new(socket)),
+            To::Workload { tls: true } => (self.shown.to_workload()?, String::new()),
+            To::Node { name, trust } => {
+                let config = self.shown.to_node(name, *trust, Timestamp::now())?;
+                (config, format!("the node {name} at "))
+            }
+        };
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("{host:?} is no host"))?;
         let shaken = TlsConnector::from(Arc::new(config)).connect(name, socket).await;
-        shaken.map_err(|error| {
+        let shaken = shaken.map_err(|error| {
             let why = error.get_ref().and_then(|source| source.downcast_ref()).map(verify::told);
-            let why = why.unwrap_or_else(|| format!("tls: {}", bare(&error)));
-            format!("the node {} at {}: {why}", way.node, way.place.authority())
-        })
+            format!("{who}{authority}: {}", why.unwrap_or_else(|| format!("tls: {}", bare(&error))))
+        });
+        Ok(Box::new(shaken?))
     }
 }
 
-/// Bytes of both, until both have ended or one is broken.
-async fn carry(client: OnUpgrade, node: OnUpgrade, place: OwnedSemaphorePermit) {
+/// Bytes of both, until both have ended, one is broken, or the client is gone.
+async fn carry(client: OnUpgrade, node: OnUpgrade, share: Share) {
     let (client, node) = match tokio::try_join!(client, node) {
         Ok(both) => both,
         Err(error) => return tracing::debug!(%error, "an upgraded connection came to nothing"),
     };
-    if let Err(error) = copy_bidirectional(&mut TokioIo::new(client), &mut TokioIo::new(node)).await {
-        tracing::debug!(%error, "an upgraded connection ended early");
+    match carried(client, node, LOOK).await {
+        Ok(()) => {}
+        Err(error) => tracing::debug!(%error, "an upgraded connection ended early"),
     }
-    drop(place);
+    drop(share);
+}
+
+async fn carried(client: Upgraded, node: Upgraded, look: Duration) -> io::Result<()> {
+    let opened = opened(client)?;
+    let mut node = TokioIo::new(node);
+    node.write_all(&opened.before).await?;
+    let progress = Arc::new(Progress::default());
+    let mut client = Told::new(opened.stream, progress.clone());
+    let copied = pin!(copy_bidirectional_with_sizes(&mut client, &mut node, BUFFER_BYTES, BUFFER_BYTES));
+    tokio::select! {
+        copied = copied => copied.map(drop),
+        () = progress.gone(&opened.socket, look) => Err(io::Error::other("the client is gone")),
+    }
 }
 
 /// Why nobody is reached, as the stock server says it.

@@ -1,57 +1,72 @@
-//! What only a node can answer: the logs, commands and ports of its pods, and everything it tells of itself.
+//! What only a node can answer: the logs, commands and ports of its pods, and everything it tells of itself; and what listens
+//! in pods, asked through them or through services.
 //!
-//! A request is read (`ask`), its node found (`place`), reached over TLS as the node that it is (`line`, `verify`), and
-//! passed on (`pass`). Nothing is kept from one request to the next but the certificate that is shown to nodes (`shown`).
+//! A request is read (`ask`), whoever answers it found (`place`, `workload`), reached (`line`), a node over TLS as the node that
+//! it is (`verify`), and the request passed on (`pass`, `headers`, `redirect`) until it has ended or its client is gone
+//! (`progress`). Everybody has a share of it (`shares`). Nothing is kept from one request to the next but the certificate that
+//! is shown to nodes (`shown`).
 
 mod ask;
+mod headers;
 mod line;
 mod pass;
 mod place;
+mod progress;
+mod redirect;
+mod shares;
 mod shown;
 mod verify;
+mod workload;
 
 use std::sync::Arc;
 
-use apiserver::store::Memory;
-use apiserver::{Status, container};
+use apiserver::store::{Memory, Scope};
+use apiserver::{Identity, Status, container};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{any, get};
-use http::{Request, StatusCode};
+use axum::routing::{MethodFilter, MethodRouter, get, on};
+use http::{Method, Request, StatusCode, header};
 use serde_json::{Map, Value};
-use tokio::sync::Semaphore;
 
 use self::ask::Part;
 use self::line::Line;
-use self::pass::Way;
+use self::pass::{Errand, Failed, To, Way};
 use self::place::Place;
+use self::shares::{Most, Shares};
 pub use self::shown::Shown;
 use self::verify::Trust;
+use self::workload::Named;
 use crate::options::AddressType;
 
-/// Requests that are passed to nodes at once, followed logs and open shells among them: each is two connections and some
-/// 100 KiB, and more than one for every second pod of a big cluster is nobody's wish.
-const AT_ONCE: usize = 2_000;
+/// The label by which the slices of a service are found.
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Methods by which something behind the master is asked; the stock server's.
+const METHODS: MethodFilter = MethodFilter::GET
+    .or(MethodFilter::POST)
+    .or(MethodFilter::PUT)
+    .or(MethodFilter::PATCH)
+    .or(MethodFilter::DELETE)
+    .or(MethodFilter::HEAD)
+    .or(MethodFilter::OPTIONS);
 
-/// How nodes are reached.
+/// How nodes and pods are reached.
 #[derive(Debug)]
 pub struct Nodes {
     objects: Memory,
     line: Line,
     preferred: Vec<AddressType>,
-    places: Arc<Semaphore>,
+    shares: Arc<Shares>,
 }
 
 impl Nodes {
     /// Nodes and pods are those of the store; addresses are tried for in that order.
     pub fn new(objects: Memory, shown: Shown, preferred: Vec<AddressType>) -> Arc<Self> {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
-        Arc::new(Self { objects, line: Line::new(shown), preferred, places })
+        Arc::new(Self { objects, line: Line::new(shown), preferred, shares: Shares::new(Most::AT_ONCE) })
     }
 
-    /// The paths that nodes answer.
+    /// The paths that nodes and what listens in pods answer.
     pub fn router(self: Arc<Self>) -> Router {
         let pod = |part: &str| format!("/api/v1/namespaces/{{namespace}}/pods/{{name}}/{part}");
         let connected = |part: Part| {
@@ -65,11 +80,11 @@ impl Nodes {
             .route(&pod("exec"), connected(Part::Exec))
             .route(&pod("attach"), connected(Part::Attach))
             .route(&pod("portforward"), connected(Part::PortForward))
-            .route(&pod("proxy"), any(no_proxy))
-            .route(&pod("proxy/{*path}"), any(no_proxy))
-            .route("/api/v1/nodes/{name}/proxy", any(proxy))
-            .route("/api/v1/nodes/{name}/proxy/", any(proxy))
-            .route("/api/v1/nodes/{name}/proxy/{*path}", any(proxy))
+            .merge(below("/api/v1/nodes/{name}/proxy", || on(METHODS, node_proxy)))
+            .merge(below(&pod("proxy"), || on(METHODS, pod_proxy)))
+            .merge(below("/api/v1/namespaces/{namespace}/services/{name}/proxy", || {
+                on(METHODS, service_proxy)
+            }))
             .method_not_allowed_fallback(|| async { Status::no_such_method() })
             .with_state(self)
     }
@@ -92,8 +107,9 @@ impl Nodes {
         let node = node_of(&pod)
             .ok_or_else(|| Status::bad_request(format!("pod {name} does not have a host assigned")))?;
         let target = ask::target(part, &namespace, &name, container.as_deref(), query);
-        let way = Way { trust: Trust::Node, ..self.way(node)? };
-        self.pass(way, &target, request).await.map_err(|failed| failed.dialing())
+        let way = self.way(node, Trust::Node)?;
+        let errand = Errand { target, prefix: None };
+        self.pass(&way, &errand, request).await.map_err(Failed::dialing)
     }
 
     /// Passes a request for a log on.
@@ -105,16 +121,62 @@ impl Nodes {
         let Some(node) = node_of(&pod) else { return Ok(StatusCode::NO_CONTENT.into_response()) };
         let target = ask::target(Part::Log, namespace, name, Some(&container), query);
         let trust = if ask::is_insecure(query) { Trust::Anybody } else { Trust::Node };
-        let way = Way { trust, ..self.way(node)? };
+        let way = self.way(node, trust)?;
         let url = format!("https://{}{target}", way.place.authority());
-        let answer = self.pass(way, &target, request).await.map_err(|failed| failed.getting(&url))?;
+        let errand = Errand { target, prefix: None };
+        let answer = self.pass(&way, &errand, request).await.map_err(|failed| failed.getting(&url))?;
         pass::log(answer, name).await
     }
 
-    async fn pass(&self, way: Way, target: &str, request: Request<Body>) -> Result<Response, pass::Failed> {
-        let place = self.places.clone().try_acquire_owned();
-        let place = place.map_err(|_| pass::Failed::Busy)?;
-        self.line.pass(&way, target, request, place).await
+    async fn pass(&self, way: &Way, errand: &Errand, request: Request<Body>) -> Result<Response, Failed> {
+        let nobody = Identity::anonymous();
+        let who = request.extensions().get().unwrap_or(&nobody);
+        let share = self.shares.take(who).map_err(Failed::Busy)?;
+        self.line.pass(way, errand, request, share).await
+    }
+
+    /// Passes on what is asked below a path that ends with `/proxy` and has so many parts.
+    async fn proxied(
+        &self,
+        parts: usize,
+        request: Request<Body>,
+        way: impl FnOnce() -> Result<Way, Status>,
+    ) -> Result<Response, Status> {
+        let is_upgrade = headers::upgrade(request.headers()).is_some();
+        let is_read = !is_upgrade && matches!(*request.method(), Method::GET | Method::HEAD);
+        let way = way()?;
+        match ask::below(request.uri(), parts, is_read) {
+            Ok(errand) => self.pass(&way, &errand, request).await.map_err(Failed::reaching),
+            Err(whole) => Ok((StatusCode::MOVED_PERMANENTLY, [(header::LOCATION, whole)]).into_response()),
+        }
+    }
+
+    /// The way to what listens in a pod.
+    fn way_to_pod(&self, namespace: &str, text: &str) -> Result<Way, Status> {
+        let named = Named::read(text, "pod")?;
+        let place = workload::of_pod(&self.pod(namespace, &named.name)?, &named)?;
+        Ok(Way { to: To::Workload { tls: named.tls }, place })
+    }
+
+    /// The way to what listens behind a service: any of its endpoints.
+    fn way_to_service(&self, namespace: &str, text: &str) -> Result<Way, Status> {
+        let named = Named::read(text, "service")?;
+        let service = self.objects.get("services", namespace, &named.name);
+        let service = service.ok_or_else(|| Status::not_found("services", &named.name))?;
+        let slices =
+            self.objects.list("endpointslices.discovery.k8s.io", &Scope::Namespace(namespace.into()));
+        let slices = slices.objects.iter().filter(|slice| slice.label(SERVICE_NAME) == Some(&named.name));
+        let slices: Vec<_> = slices.map(|slice| slice.decode()).collect();
+        let has = |pod: &str, address: &str| {
+            let pod = self.objects.get("pods", namespace, pod);
+            pod.is_some_and(|pod| workload::has_address(&pod.decode(), address))
+        };
+        let places = workload::of_service(&service.decode(), &slices, &named, has)?;
+        // Anybody will do, and whoever asks again gets another.
+        let chosen = usize::from(uuid::Uuid::new_v4().as_bytes()[0]).checked_rem(places.len());
+        let place = chosen.and_then(|chosen| places.into_iter().nth(chosen));
+        let place = place.ok_or_else(|| workload::no_endpoints(&named))?;
+        Ok(Way { to: To::Workload { tls: named.tls }, place })
     }
 
     fn pod(&self, namespace: &str, name: &str) -> Result<Map<String, Value>, Status> {
@@ -123,12 +185,18 @@ impl Nodes {
     }
 
     /// The way to a node.
-    fn way(&self, node: &str) -> Result<Way, Status> {
+    fn way(&self, node: &str, trust: Trust) -> Result<Way, Status> {
         let object = self.objects.get("nodes", "", node).ok_or_else(|| Status::not_found("nodes", node))?;
         let place = Place::of(&object.decode(), &self.preferred);
         let place = place.map_err(|why| Status::new(StatusCode::INTERNAL_SERVER_ERROR, "", why))?;
-        Ok(Way { node: node.to_owned(), place, trust: Trust::Node })
+        Ok(Way { to: To::Node { name: node.to_owned(), trust }, place })
     }
+}
+
+/// A path and all below it.
+fn below(path: &str, handler: impl Fn() -> MethodRouter<Arc<Nodes>>) -> Router<Arc<Nodes>> {
+    let ends = ["", "/", "/{*path}"].map(|end| format!("{path}{end}"));
+    ends.iter().fold(Router::new(), |router, path| router.route(path, handler()))
 }
 
 fn answered(answer: Result<Response, Status>) -> Response {
@@ -148,35 +216,38 @@ async fn log(
     answered(nodes.log(&namespace, &name, request).await)
 }
 
+/// What a path names.
+type Names = Path<Vec<(String, String)>>;
+
+fn named<'a>(names: &'a Names, wanted: &str) -> &'a str {
+    names.iter().find(|(name, _)| name == wanted).map_or("", |(_, text)| text.as_str())
+}
+
 /// Whatever a node answers, under its own paths.
-async fn proxy(State(nodes): State<Arc<Nodes>>, request: Request<Body>) -> Response {
-    let passed = async {
-        let (name, target) = ask::of_node(request.uri()).ok_or_else(Status::no_such_path)?;
-        let (node, port) = ask::node_and_port(&name)?;
-        let way = nodes.way(node)?;
+async fn node_proxy(State(nodes): State<Arc<Nodes>>, names: Names, request: Request<Body>) -> Response {
+    let way = || {
+        let (node, port) = ask::node_and_port(named(&names, "name"))?;
+        let way = nodes.way(node, Trust::Node)?;
         if port.is_some_and(|port| port != way.place.port) {
             let own = way.place.port;
             let why = format!("of the node {node} only the kubelet's port {own} is reached through the API");
             return Err(Status::bad_request(why));
         }
-        nodes.pass(way, &target, request).await.map_err(|failed| failed.reaching())
+        Ok(way)
     };
-    answered(passed.await)
+    answered(nodes.proxied(5, request, way).await)
 }
 
-/// A pod's own port, which is in a network that no master is in.
-async fn no_proxy(State(nodes): State<Arc<Nodes>>, Path(path): Path<Vec<(String, String)>>) -> Status {
-    let part =
-        |wanted: &str| path.iter().find(|(name, _)| name == wanted).map_or("", |(_, text)| text.as_str());
-    let name = part("name");
-    match nodes.pod(part("namespace"), name) {
-        Err(absent) => absent,
-        Ok(_) => Status::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "ServiceUnavailable",
-            format!("this master is not in the network of pods: reach {name} with `kubectl port-forward`"),
-        ),
-    }
+/// Whatever listens in a pod.
+async fn pod_proxy(State(nodes): State<Arc<Nodes>>, names: Names, request: Request<Body>) -> Response {
+    let way = || nodes.way_to_pod(named(&names, "namespace"), named(&names, "name"));
+    answered(nodes.proxied(7, request, way).await)
+}
+
+/// Whatever listens behind a service.
+async fn service_proxy(State(nodes): State<Arc<Nodes>>, names: Names, request: Request<Body>) -> Response {
+    let way = || nodes.way_to_service(named(&names, "namespace"), named(&names, "name"));
+    answered(nodes.proxied(7, request, way).await)
 }
 
 #[cfg(test)]

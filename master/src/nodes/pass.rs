@@ -1,53 +1,80 @@
 //! What is passed on of a request and of its answer, and what a client is told when there is none.
 
-use apiserver::{Held, Status};
+use std::net::IpAddr;
+
+use apiserver::{Held, Identity, Status};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 
+use super::headers::{self, Side};
 use super::place::Place;
+use super::redirect;
+use super::shares::Share;
 use super::verify::Trust;
 
 /// The most of a refusal that is read, as the stock server does.
 const REFUSAL_BYTES: usize = 50_000;
-/// Headers that are about a connection, not about what is sent over it.
-const OF_CONNECTION: [HeaderName; 8] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-/// Headers that are for the master alone; whom it acts for is no node's business, which knows the master only.
-const OURS: [HeaderName; 4] = [header::HOST, header::AUTHORIZATION, header::COOKIE, header::EXPECT];
-const IMPERSONATION: &str = "impersonate-";
+/// By which path and from where a client came, as the stock server tells it to what listens in pods.
+const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The way to a node.
+/// The way to whoever answers.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Its name.
-    pub node: String,
-    /// Where it says that it is.
+    /// Who that is.
+    pub to: To,
+    /// Where he says that he is.
     pub place: Place,
-    /// Who is believed to be it.
-    pub trust: Trust,
+}
+
+/// Who answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum To {
+    /// A kubelet, over TLS.
+    Node {
+        /// Its name.
+        name: String,
+        /// Who is believed to be it.
+        trust: Trust,
+    },
+    /// Whatever listens in a pod; nobody vouches for it, over TLS or not.
+    Workload {
+        /// Whether TLS is spoken.
+        tls: bool,
+    },
+}
+
+impl Way {
+    fn side(&self) -> Side {
+        match self.to {
+            To::Node { .. } => Side::Node,
+            To::Workload { .. } => Side::Workload,
+        }
+    }
+}
+
+/// What is asked on the way, and below which path of the master it stands; none for what is no place of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// Path and query.
+    pub target: String,
+    /// The path of the master that stands for all that is asked there.
+    pub prefix: Option<String>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failed {
-    /// Too many requests are passed to nodes already.
-    Busy,
-    /// The request makes no sense to a node.
+    /// Too many requests are passed on already.
+    Busy(Status),
+    /// The request makes no sense.
     Senseless(String),
-    /// The node is not reached.
+    /// Nobody is reached, or he does not answer.
     Unreached(String),
 }
 
@@ -70,51 +97,76 @@ impl Failed {
 
     fn told(self, code: StatusCode, reason: &'static str, say: impl Fn(String) -> String) -> Status {
         match self {
-            Self::Busy => Status::too_many_requests(),
+            Self::Busy(told) => told,
             Self::Senseless(why) => Status::bad_request(why),
             Self::Unreached(why) => Status::new(code, reason, say(why)),
         }
     }
 }
 
-/// What is sent to a node for a request.
-pub fn asked(request: Request<Body>, target: &str, authority: &str) -> Result<Request<Body>, Failed> {
-    let (parts, body) = request.into_parts();
-    let upgrade = upgrade(&parts.headers);
+/// What is sent for a request.
+///
+/// # Errors
+/// When nothing can be made of it.
+pub fn asked(parts: &Parts, body: Body, errand: &Errand, way: &Way) -> Result<Request<Body>, Failed> {
+    let senseless = |error: http::Error| Failed::Senseless(format!("nothing can be asked for that: {error}"));
     // What is sent before an upgrade has no end.
-    let body = if upgrade.is_some() { Body::empty() } else { body };
-    let mut asked = Request::builder().method(parts.method).uri(target).header(header::HOST, authority);
-    for (name, value) in &parts.headers {
-        if upgrade.is_some() && name == header::CONTENT_LENGTH {
-            continue;
+    let body = if headers::upgrade(&parts.headers).is_some() { Body::empty() } else { body };
+    let asked = Request::builder().method(parts.method.clone()).uri(&errand.target).body(body);
+    let mut asked = asked.map_err(senseless)?;
+    *asked.headers_mut() = headers::there(way.side(), &parts.headers);
+    let host = match way.side() {
+        Side::Node => way.place.authority(),
+        Side::Workload => {
+            let peer = parts.extensions.get::<Identity>().and_then(|who| who.peer);
+            let peer = peer.as_ref().map(IpAddr::to_string).and_then(|peer| peer.try_into().ok());
+            peer.and_then(|peer| asked.headers_mut().insert(FORWARDED_FOR, peer));
+            let came_by: Option<HeaderValue> = parts.uri.path().try_into().ok();
+            came_by.and_then(|path| asked.headers_mut().insert(FORWARDED_URI, path));
+            host(parts).unwrap_or_default().to_owned()
         }
-        if !OURS.contains(name) && !OF_CONNECTION.contains(name) && !name.as_str().starts_with(IMPERSONATION)
-        {
-            asked = asked.header(name, value);
-        }
-    }
-    if let Some(protocol) = upgrade {
-        asked = asked.header(header::CONNECTION, "Upgrade").header(header::UPGRADE, protocol);
-    }
-    asked.body(body).map_err(|error| Failed::Senseless(format!("nothing to ask of a node: {error}")))
+    };
+    let host = HeaderValue::try_from(host).map_err(|error| senseless(error.into()))?;
+    asked.headers_mut().insert(header::HOST, host);
+    Ok(asked)
 }
 
-/// What a client asks to upgrade to.
-fn upgrade(headers: &HeaderMap) -> Option<&http::HeaderValue> {
-    let words = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let mut words = words.flat_map(|value| value.split(','));
-    words.any(|word| word.trim().eq_ignore_ascii_case("upgrade")).then(|| headers.get(header::UPGRADE))?
+/// By which name a client asks for the master.
+fn host(parts: &Parts) -> Option<&str> {
+    let in_url = parts.uri.authority().map(http::uri::Authority::as_str);
+    in_url.or_else(|| parts.headers.get(header::HOST)?.to_str().ok())
 }
 
-/// What a client gets of an answer; `place` is kept until it has all of it.
-pub fn passed(mut answer: Response<Body>, place: Option<OwnedSemaphorePermit>) -> Response {
-    if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        OF_CONNECTION.iter().for_each(|name| drop(answer.headers_mut().remove(name)));
+/// What a client gets of an answer; `share` is kept until it has all of it.
+///
+/// # Errors
+/// When a node would lead the client away: whoever follows shows to others what is for the master alone.
+pub fn passed(
+    mut answer: Response<Body>,
+    parts: &Parts,
+    errand: &Errand,
+    way: &Way,
+    share: Option<Share>,
+) -> Result<Response, Failed> {
+    let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+    let mut got = headers::back(way.side(), answer.headers(), switched);
+    if let Some(location) = got.get(header::LOCATION) {
+        let own = way.place.authority();
+        let hosts = [own.as_str(), host(parts).unwrap_or_default()];
+        let location = location.to_str().unwrap_or_default();
+        if way.side() == Side::Node && redirect::is_elsewhere(location, hosts) {
+            let why = format!("{own} attempted to redirect this request elsewhere, which is not permitted");
+            return Err(Failed::Unreached(why));
+        }
+        let prefix = errand.prefix.as_deref().unwrap_or_default();
+        let leads = redirect::rewritten(location, prefix, hosts).try_into();
+        leads.ok().and_then(|leads| got.insert(header::LOCATION, leads));
     }
-    match place {
+    *answer.headers_mut() = got;
+    Ok(match share {
         None => answer,
-        Some(place) => answer.map(|body| Body::new(Held::new(body, place))),
-    }
+        Some(share) => answer.map(|body| Body::new(Held::new(body, share))),
+    })
 }
 
 /// The answer to whoever asked for a log: the log, or why there is none.

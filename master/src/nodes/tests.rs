@@ -40,6 +40,16 @@ impl Bed {
         ] {
             put("pods", json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec}));
         }
+        for (name, address) in [("local", "127.0.0.1"), ("unborn", "")] {
+            let spec = json!({"containers": [{"name": "a"}]});
+            let status = json!({"podIP": address});
+            put(
+                "pods",
+                json!({"metadata": {"namespace": "shop", "name": name}, "spec": spec, "status": status}),
+            );
+        }
+        let ports = json!([{"name": "http", "port": 80}]);
+        put("services", json!({"metadata": {"namespace": "shop", "name": "web"}, "spec": {"ports": ports}}));
         put("nodes", json!({"metadata": {"name": "mute"}}));
         let status = json!({
             "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -95,7 +105,33 @@ async fn what_no_node_is_asked_for() {
         ),
         ("POST", "pods/web/exec?command=ls", 500, "", &format!("error dialing backend: {refused}")),
         ("DELETE", "pods/web/exec", 405, "MethodNotAllowed", "the server does not allow this method"),
-        ("GET", "pods/web/proxy", 503, "ServiceUnavailable", "this master is not in the network of pods"),
+        ("GET", "pods/none/proxy/", 404, "NotFound", "pods \"none\" not found"),
+        ("GET", "pods/http:web:x:/proxy/", 400, "BadRequest", "invalid pod request \"http:web:x:\""),
+        (
+            "PUT",
+            "pods/unborn/proxy/",
+            400,
+            "BadRequest",
+            "address not allowed: the pod \"unborn\" has none yet",
+        ),
+        ("GET", "pods/local:80/proxy/", 400, "BadRequest", "address not allowed: 127.0.0.1 of the pod"),
+        ("TRACE", "pods/local:80/proxy/", 405, "MethodNotAllowed", "the server does not allow this method"),
+        ("GET", "services/none/proxy/", 404, "NotFound", "services \"none\" not found"),
+        ("GET", "services/ftp:web:/proxy/", 400, "BadRequest", "invalid service request \"ftp:web:\""),
+        (
+            "GET",
+            "services/https:web:81/proxy/a",
+            503,
+            "ServiceUnavailable",
+            "no service port 81 found for service \"web\"",
+        ),
+        (
+            "GET",
+            "services/web:80/proxy/a",
+            503,
+            "ServiceUnavailable",
+            "no endpoints available for service \"web:80\"",
+        ),
     ] {
         let said = bed.ask(method, &format!("/api/v1/namespaces/shop/{path}")).await;
         assert_eq!((said.0, said.1.as_str()), (code, reason), "{method} {path}: {said:?}");

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod across;
+mod hosts;
 mod machine;
 mod policies;
 mod reached;

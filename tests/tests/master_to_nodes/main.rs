@@ -8,4 +8,5 @@ mod exec;
 mod identity;
 mod logs;
 mod ports;
+mod proxy;
 mod stats;

@@ -1,0 +1,260 @@
+//! Which headers pass between a client and whoever answers behind the master, either way. Pure.
+//!
+//! Whoever answers there is not trusted with what the client shows the master, nor with the client's trust in the master:
+//! a browser takes whatever comes from this address for the master's own.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// Who answers behind the master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// A kubelet, which has nothing to do with a browser's sessions.
+    Node,
+    /// Whatever listens in a pod, which may have sessions of its own: its cookies pass, as at a stock server.
+    Workload,
+}
+
+/// Headers that are about a connection, not about what is sent over it; whatever `Connection` names is, too.
+const OF_CONNECTION: [HeaderName; 9] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+/// What is for the master alone.
+const FOR_MASTER: [HeaderName; 4] = [header::HOST, header::AUTHORIZATION, header::EXPECT, header::FORWARDED];
+/// How names begin that say who somebody is or where he comes from; a client could say anything.
+const CLAIMS: [&str; 3] = ["impersonate-", "x-remote-", "x-forwarded-"];
+/// How a subprotocol begins that is a bearer token, where a browser cannot send one otherwise.
+const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
+/// What would change how a browser treats the master's address, whoever listens on it.
+const OF_ORIGIN: [HeaderName; 6] = [
+    header::STRICT_TRANSPORT_SECURITY,
+    header::PUBLIC_KEY_PINS,
+    header::PUBLIC_KEY_PINS_REPORT_ONLY,
+    header::ALT_SVC,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("service-worker-allowed"),
+];
+/// Who else's pages may read an answer: the master decides, and allows nobody.
+const SHARING: &str = "access-control-";
+/// A page that is shown apart from everything else of its address, and runs nothing.
+const SANDBOX: HeaderValue = HeaderValue::from_static("sandbox");
+const NOT_GUESSED: HeaderValue = HeaderValue::from_static("nosniff");
+const UPGRADE: HeaderValue = HeaderValue::from_static("Upgrade");
+
+/// What of a client's headers is sent on. The host is the sender's to add.
+pub fn there(side: Side, headers: &HeaderMap) -> HeaderMap {
+    let upgrade = upgrade(headers);
+    let mut sent = passing(headers);
+    FOR_MASTER.iter().for_each(|name| drop(sent.remove(name)));
+    if side == Side::Node {
+        sent.remove(header::COOKIE);
+    }
+    let claims: Vec<_> = sent.keys().filter(|name| begins(name, &CLAIMS)).cloned().collect();
+    claims.iter().for_each(|name| drop(sent.remove(name)));
+    keep_token(&mut sent);
+    if let Some(protocol) = upgrade {
+        // What is sent before an upgrade has no end.
+        sent.remove(header::CONTENT_LENGTH);
+        sent.insert(header::CONNECTION, UPGRADE);
+        sent.insert(header::UPGRADE, protocol.clone());
+    }
+    sent
+}
+
+/// What of an answer's headers a client gets; `switched` when the connection becomes something else.
+pub fn back(side: Side, headers: &HeaderMap, switched: bool) -> HeaderMap {
+    let upgrade = upgrade(headers).filter(|_| switched);
+    let mut got = passing(headers);
+    OF_ORIGIN.iter().for_each(|name| drop(got.remove(name)));
+    let sharing: Vec<_> = got.keys().filter(|name| begins(name, &[SHARING])).cloned().collect();
+    sharing.iter().for_each(|name| drop(got.remove(name)));
+    if side == Side::Node {
+        [header::SET_COOKIE, header::WWW_AUTHENTICATE].iter().for_each(|name| drop(got.remove(name)));
+        got.append(header::CONTENT_SECURITY_POLICY, SANDBOX);
+        got.insert(header::X_CONTENT_TYPE_OPTIONS, NOT_GUESSED);
+    }
+    if let Some(protocol) = upgrade {
+        got.insert(header::CONNECTION, UPGRADE);
+        got.insert(header::UPGRADE, protocol.clone());
+    }
+    got
+}
+
+/// What a side asks to upgrade to.
+pub fn upgrade(headers: &HeaderMap) -> Option<&HeaderValue> {
+    words(headers).any(|word| word.eq_ignore_ascii_case("upgrade")).then(|| headers.get(header::UPGRADE))?
+}
+
+/// All but what is about the connection.
+fn passing(headers: &HeaderMap) -> HeaderMap {
+    let mut passing = headers.clone();
+    words(headers).for_each(|word| drop(passing.remove(word)));
+    OF_CONNECTION.iter().for_each(|name| drop(passing.remove(name)));
+    passing
+}
+
+/// What `Connection` says, word by word.
+fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
+}
+
+fn begins(name: &HeaderName, beginnings: &[&str]) -> bool {
+    beginnings.iter().any(|beginning| name.as_str().starts_with(beginning))
+}
+
+/// Takes a token out of the subprotocols that a client offers.
+fn keep_token(headers: &mut HeaderMap) {
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL);
+    if !offered.iter().any(|value| String::from_utf8_lossy(value.as_bytes()).contains(BEARER)) {
+        return;
+    }
+    let offered: Vec<String> = offered
+        .iter()
+        .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+        .map(|protocol| protocol.trim().to_owned())
+        .filter(|protocol| !protocol.is_empty() && !protocol.starts_with(BEARER))
+        .collect();
+    headers.remove(header::SEC_WEBSOCKET_PROTOCOL);
+    let left = HeaderValue::try_from(offered.join(", ")).ok();
+    if let Some(left) = left.filter(|left| !left.is_empty()) {
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Every header that matters, either way, to nodes and to what listens in pods.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn headers(text: &str) -> HeaderMap {
+        let lines = text.lines().map(|line| line.trim().split_once(": ").unwrap());
+        let lines = lines.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        lines.collect()
+    }
+
+    /// The lines that are left, sorted.
+    fn left(headers: &HeaderMap) -> Vec<String> {
+        let line =
+            |(name, value): (&HeaderName, &HeaderValue)| format!("{name}: {}", value.to_str().unwrap());
+        let mut left: Vec<String> = headers.iter().map(line).collect();
+        left.sort();
+        left
+    }
+
+    #[test]
+    fn what_a_client_shows_the_master_reaches_nobody_else() {
+        let sent = headers(
+            "host: master
+             accept: */*
+             authorization: Bearer secret
+             cookie: session=secret
+             impersonate-user: root
+             impersonate-group: system:masters
+             impersonate-extra-scopes: all
+             x-remote-user: root
+             x-remote-group: system:masters
+             x-remote-extra-a: b
+             x-forwarded-for: 10.0.0.1
+             x-forwarded-uri: /
+             forwarded: for=10.0.0.1
+             expect: 100-continue
+             connection: close, X-Hop
+             connection: x-hop-too
+             keep-alive: timeout=5
+             proxy-connection: close
+             proxy-authorization: Basic secret
+             te: trailers
+             trailer: x
+             transfer-encoding: chunked
+             upgrade: nothing
+             x-hop: 1
+             x-hop-too: 1
+             x-own: 1
+             x-own: 2",
+        );
+        assert_eq!(left(&there(Side::Node, &sent)), ["accept: */*", "x-own: 1", "x-own: 2"]);
+        let workload = left(&there(Side::Workload, &sent));
+        assert_eq!(workload, ["accept: */*", "cookie: session=secret", "x-own: 1", "x-own: 2"]);
+    }
+
+    #[test]
+    fn a_token_among_subprotocols_is_kept_and_the_others_pass() {
+        let token = format!("{BEARER}c2VjcmV0");
+        for (offered, expected) in [
+            (format!("sec-websocket-protocol: {token}, v4.channel.k8s.io,chat"), "v4.channel.k8s.io, chat"),
+            (format!("sec-websocket-protocol: chat\nsec-websocket-protocol: {token}"), "chat"),
+            (format!("sec-websocket-protocol: {token}"), ""),
+            ("sec-websocket-protocol: v5.channel.k8s.io,chat".to_owned(), "v5.channel.k8s.io,chat"),
+        ] {
+            let sent = there(Side::Node, &headers(&offered));
+            let sent = sent.get(header::SEC_WEBSOCKET_PROTOCOL).map(|value| value.to_str().unwrap());
+            assert_eq!(sent.unwrap_or_default(), expected, "{offered}");
+        }
+    }
+
+    #[test]
+    fn an_upgrade_passes_either_way_and_nothing_else_of_the_connection() {
+        let sent =
+            headers("connection: keep-alive, Upgrade\nupgrade: websocket\ncontent-length: 0\nkeep-alive: 1");
+        let upgraded = ["connection: Upgrade", "upgrade: websocket"];
+        assert_eq!(left(&there(Side::Workload, &sent)), upgraded);
+        let got = headers("connection: Upgrade\nupgrade: websocket\nkeep-alive: 1");
+        assert_eq!(left(&back(Side::Workload, &got, true)), upgraded);
+        assert!(left(&back(Side::Workload, &got, false)).is_empty(), "nothing was switched");
+    }
+
+    #[test]
+    fn what_answers_does_not_speak_for_the_master() {
+        let got = headers(
+            "content-type: text/html
+             location: /x
+             set-cookie: session=theirs
+             www-authenticate: Basic
+             access-control-allow-origin: *
+             access-control-allow-credentials: true
+             access-control-expose-headers: a
+             strict-transport-security: max-age=1
+             public-key-pins: a
+             alt-svc: h2=\"evil:443\"
+             clear-site-data: *
+             service-worker-allowed: /
+             content-security-policy: default-src *
+             connection: close, x-hop
+             keep-alive: timeout=5
+             proxy-authenticate: Basic
+             transfer-encoding: chunked
+             upgrade: h2c
+             x-hop: 1",
+        );
+        assert_eq!(
+            left(&back(Side::Node, &got, false)),
+            [
+                "content-security-policy: default-src *",
+                "content-security-policy: sandbox",
+                "content-type: text/html",
+                "location: /x",
+                "x-content-type-options: nosniff",
+            ]
+        );
+        assert_eq!(
+            left(&back(Side::Workload, &got, false)),
+            [
+                "content-security-policy: default-src *",
+                "content-type: text/html",
+                "location: /x",
+                "set-cookie: session=theirs",
+                "www-authenticate: Basic",
+            ]
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! A master on one host and kubelets on others: the line is copied once, and the policy decides.
+
+use std::fs;
+use std::process::Stdio;
+
+use apiserver::tls::{self, Keys};
+use axum::routing::post;
+use master::kubeconfig::Kubeconfig;
+use master::pki::{Names, Pki};
+use serde_json::{Value, json};
+use tests::manifest::{FOREVER, scripted};
+use tests::{DEADLINE, Master, World, binary, free_port, wait_until};
+use tokio::sync::watch;
+
+use crate::hosts::{Hosts, address};
+use crate::machine::{CLIENT, admin, file, is_in, pem, requests, says, token};
+
+/// A master on the first host.
+async fn master(flags: &[&str]) -> Master {
+    let at = address(0);
+    let own = ["--advertise-address", at.as_str()];
+    let mut master = Master::new().with_flags(own.iter().chain(flags).copied());
+    master.start().await;
+    master
+}
+
+/// The line as it is printed.
+async fn line(master: &Master) -> String {
+    master.verb(&["join-string"]).await.stdout.trim_end().to_owned()
+}
+
+/// A kubelet that runs on that host.
+async fn started(hosts: &Hosts, host: usize, name: &str, flags: &[&str]) -> World {
+    let at = address(host);
+    let own = ["--node-ip", at.as_str()];
+    let mut world = World::new(name).await.with_flags(own.iter().chain(flags).copied());
+    hosts.at(host, || world.launch());
+    world
+}
+
+/// Makes an object as the administrator, with a status.
+async fn makes(master: &Master, path: &str, object: &Value, status: &Value) {
+    let url = format!("https://127.0.0.1:{}{path}", master.port);
+    let client = master.client();
+    let look = async || match client.post(&url).json(object).send().await {
+        // The account of its namespace may not be there yet.
+        Ok(made) if made.status().as_u16() != 201 => Err(made.text().await.unwrap_or_default()),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    };
+    wait_until(DEADLINE, look).await.unwrap();
+    let url = format!("{url}/{}/status", object["metadata"]["name"].as_str().unwrap());
+    let patch = client.patch(url).header("content-type", "application/merge-patch+json");
+    let patched = patch.body(json!({"status": status}).to_string()).send().await.unwrap();
+    assert_eq!(patched.status().as_u16(), 200);
+}
+
+/// Tells the master of a node on that host and of a pod that it runs; the pod's name.
+async fn is_told_of(master: &Master, node: &World, host: usize) -> String {
+    let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.node}});
+    let status = json!({
+        "addresses": [{"type": "InternalIP", "address": address(host)}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": node.api_port.number}},
+    });
+    makes(master, "/api/v1/nodes", &object, &status).await;
+    let pod = node.wait_ready("web").await;
+    let name = node.pod_name("web");
+    let metadata = json!({"name": name, "namespace": "default"});
+    let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod.0["spec"]});
+    makes(master, "/api/v1/namespaces/default/pods", &object, &pod.0["status"]).await;
+    name
+}
+
+#[tokio::test]
+async fn a_person_approves_two_hosts_while_the_master_comes_and_goes_and_then_sees_their_pods() {
+    let hosts = Hosts::new(3).await;
+    let mut master = master(&[]).await;
+    let line = line(&master).await;
+    let nodes = [
+        started(&hosts, 1, "one", &["--bootstrap", &line]).await,
+        started(&hosts, 2, "two", &["--bootstrap", &line]).await,
+    ];
+    for node in &nodes {
+        let script = format!("echo this is {}; {FOREVER}", node.node);
+        node.write("web.yaml", &scripted("web", "Always", &script));
+        says(node, "kubectl certificate approve").await;
+    }
+    master.kill();
+    master.start().await;
+    for request in requests(&master, CLIENT).await {
+        admin(&master, &["certificate", "approve", request["metadata"]["name"].as_str().unwrap()]).await;
+    }
+    for (host, node) in nodes.iter().enumerate().map(|(at, node)| (at + 1, node)) {
+        is_in(node, &master, "kubelet:").await;
+        let pod = is_told_of(&master, node, host).await;
+        // Its own certificate is approved without anybody: it is for the address from which it is asked.
+        file(node, &pem(node, "kubelet-server-current.pem")).await;
+        let kubeconfig = master.data_dir().join("admin.kubeconfig");
+        let look = async || {
+            let output = master.kubectl(&kubeconfig, &["logs", &pod]).await;
+            if output.code == 0 { Ok(output.stdout) } else { Err(output.stderr) }
+        };
+        let log = node.wait_for("the pod's log through the master", look).await;
+        assert_eq!(log, format!("this is {}\n", node.node));
+        let said = admin(&master, &["exec", &pod, "--", "hostname"]).await;
+        assert_eq!(said.trim_end(), pod, "a command in the pod");
+    }
+}
+
+#[tokio::test]
+async fn a_list_lets_one_host_in_and_the_other_not() {
+    let hosts = Hosts::new(3).await;
+    let allowed = format!("--csr-approval-allowlist={}/32", address(1));
+    let master = master(&["--csr-approval-policy=allowlist", &allowed]).await;
+    let line = line(&master).await;
+    let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
+    let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
+    is_in(&one, &master, "kubelet:").await;
+    let said = says(&two, "was denied").await;
+    assert!(said.contains(&format!("{} is in none of the networks", address(2))), "{said}");
+}
+
+#[tokio::test]
+async fn nobody_comes_in_where_all_are_rejected() {
+    let hosts = Hosts::new(3).await;
+    let master = master(&["--csr-approval-policy=always-reject"]).await;
+    let line = line(&master).await;
+    let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
+    let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
+    for node in [&one, &two] {
+        says(node, "was denied").await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_brings_the_host_that_has_it() {
+    let hosts = Hosts::new(3).await;
+    let master = master(&["--csr-approval-policy=token"]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let boot = folder.path().join("boot");
+    token(&boot, &master, 1, "").await;
+    let text = fs::read_to_string(&boot).unwrap().replace("127.0.0.1", &address(0));
+    fs::write(&boot, text).unwrap();
+    let line = line(&master).await;
+    let one = started(&hosts, 1, "one", &["--bootstrap-kubeconfig", boot.to_str().unwrap()]).await;
+    let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
+    is_in(&one, &master, "system:node:").await;
+    says(&two, "was denied").await;
+}
+
+/// A server on the first host that lets in whoever is called `one`; the kubeconfig that leads there.
+async fn webhook(folder: &std::path::Path) -> String {
+    let now = jiff::Timestamp::now();
+    let pki = Pki::open(folder, now).unwrap();
+    let mut names = Names::default();
+    names.add(&address(0));
+    let serving = pki.serving(&names, now).unwrap();
+    let keys = Keys { chain: serving.chain, key: serving.key, client_authorities: pki.client_authorities() };
+    let listener = tokio::net::TcpListener::bind((address(0), 0)).await.unwrap();
+    let server = format!("https://{}/join", listener.local_addr().unwrap());
+    let answer = async |axum::Json(asked): axum::Json<Value>| {
+        let is_known =
+            asked["node"].as_str().unwrap().ends_with("-one") && asked["peerAddress"] == address(1);
+        let (decision, why) = if is_known { ("Approve", "it is known") } else { ("Deny", "nobody knows it") };
+        axum::Json(json!({"decision": decision, "message": why}))
+    };
+    let router = axum::Router::new().route("/join", post(answer));
+    tokio::spawn(async move {
+        // Both ends live as long as it serves.
+        let (_swap, config) = watch::channel(tls::config(keys).unwrap());
+        let (_stop, stopped) = watch::channel(false);
+        tls::serve(listener, router, config, stopped).await;
+    });
+    let credentials = pki.client("approver", &[], now).unwrap();
+    Kubeconfig { server, authority: pki.root_pem(), user: "approver".to_owned(), credentials }.text()
+}
+
+#[tokio::test]
+async fn a_webhook_says_which_host_comes_in() {
+    let hosts = Hosts::new(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("webhook");
+    fs::write(&kubeconfig, webhook(&folder.path().join("pki")).await).unwrap();
+    let shown = kubeconfig.to_str().unwrap();
+    let master = master(&["--csr-approval-policy=webhook", "--csr-approval-webhook", shown]).await;
+    let line = line(&master).await;
+    let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
+    let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
+    is_in(&one, &master, "kubelet:").await;
+    let said = says(&two, "was denied").await;
+    assert!(said.contains("nobody knows it"), "{said}");
+}
+
+#[tokio::test]
+async fn a_host_that_is_no_part_of_the_cluster_tells_both_where_it_is() {
+    let hosts = Hosts::new(4).await;
+    let master = master(&["--csr-approval-policy=insecure-always-approve"]).await;
+    let (folder, port) = (tempfile::tempdir().unwrap(), free_port());
+    let info = folder.path().join("cluster-info.json");
+    fs::write(&info, master.verb(&["cluster-info", "--tls-san", &address(3)]).await.stdout).unwrap();
+    let mut command = tokio::process::Command::new(binary("master"));
+    command.arg("discovery").arg("--cluster-info").arg(&info).kill_on_drop(true);
+    command.args(["--listen", &format!("{}:{port}", address(3))]).stdin(Stdio::null()).stdout(Stdio::null());
+    let _running = hosts.at(3, || command.stderr(Stdio::null()).spawn().unwrap());
+    let hash = line(&master).await.split_once('#').unwrap().1.to_owned();
+    let line = format!("https://{}:{port}#{hash}", address(3));
+    let one = started(&hosts, 1, "one", &["--bootstrap", &line]).await;
+    let two = started(&hosts, 2, "two", &["--bootstrap", &line]).await;
+    for node in [&one, &two] {
+        is_in(node, &master, "kubelet:").await;
+        let written = fs::read_to_string(node.root_dir().join("kubeconfig")).unwrap();
+        assert!(written.contains(&format!("https://{}:{}", address(0), master.port)), "{written}");
+    }
+}
