@@ -44,8 +44,8 @@ async fn a_list_comes_in_pieces_of_one_moment() {
 
 #[tokio::test]
 async fn a_list_goes_on_after_its_moment_is_forgotten() {
-    // More than the master remembers of one kind.
-    const CHANGES: usize = 10;
+    // More than the pictures of a list in pieces may keep alive.
+    const CHANGES: usize = 50;
     let cluster = Cluster::running().await;
     for name in ["a", "b", "c", "d", "e"] {
         let template = json!({"metadata": {"name": name}, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}});
