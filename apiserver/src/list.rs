@@ -48,7 +48,10 @@ impl Page {
         let place = options.continue_from.as_deref().map(Place::decode).transpose()?;
         let picture = match (&place, options.revision) {
             (Some(place), _) if place.revision == NOW => store.picture(resource),
-            (Some(place), _) => store.picture_at(resource, place.revision).map_err(|_| place.expired())?,
+            (Some(place), _) => {
+                refuse_future(store, place.revision)?;
+                store.picture_at(resource, place.revision).map_err(|_| place.expired())?
+            }
             (None, Some(revision)) if options.exact => {
                 refuse_future(store, revision)?;
                 store.picture_at(resource, revision)?

@@ -239,7 +239,11 @@ impl Serving {
         let Some(open) = self.open.get_mut(&number) else { return Ok(()) };
         let is_read = match &mut open.input {
             Some(input) => tokio::select! {
-                given = tokio::time::timeout(self.idle, input.write_all(&bytes)) => matches!(given, Ok(Ok(()))),
+                given = tokio::time::timeout(self.idle, input.write_all(&bytes)) => match given {
+                    Ok(given) => given.is_ok(),
+                    // To go on without these bytes would be to tell the reader that they never were.
+                    Err(_) => return Err(Gone),
+                },
                 () = ask(&self.frames) => return Err(Gone),
                 Some(_) = self.writing.join_next() => return Err(Gone),
             },

@@ -38,9 +38,14 @@ impl<S> Brisk<S> {
         self.patient.load(Ordering::Relaxed) && self.cut.is_due(context)
     }
 
-    /// The connection itself.
-    pub(super) fn into_inner(self) -> S {
-        self.stream
+    /// The same for who writes: its other half waits for it.
+    fn was_cut(&mut self) -> bool {
+        self.patient.load(Ordering::Relaxed) && self.cut.is_past()
+    }
+
+    /// The connection itself, and what ends it.
+    pub(super) fn into_parts(self) -> (S, Cut) {
+        (self.stream, self.cut)
     }
 
     /// What comes of trying to send.
@@ -55,6 +60,10 @@ impl<S> Brisk<S> {
     }
 }
 
+fn unbelieved() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, UNBELIEVED)
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for Brisk<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -62,7 +71,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Brisk<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.is_cut(context) {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, UNBELIEVED)));
+            return Poll::Ready(Err(unbelieved()));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
@@ -74,11 +83,17 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Brisk<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        if self.was_cut() {
+            return Poll::Ready(Err(unbelieved()));
+        }
         let tried = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.tried(context, tried)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.was_cut() {
+            return Poll::Ready(Err(unbelieved()));
+        }
         let tried = Pin::new(&mut self.stream).poll_flush(context);
         self.tried(context, tried)
     }
@@ -93,6 +108,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Brisk<S> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.was_cut() {
+            return Poll::Ready(Err(unbelieved()));
+        }
         let tried = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
         self.tried(context, tried)
     }

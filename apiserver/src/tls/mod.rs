@@ -8,6 +8,7 @@ mod config;
 mod opened;
 mod serve;
 
+pub use believed::Cut;
 pub use config::{Config, Error, Keys, config};
 pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};

@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto::upgrade::downcast;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
+use super::believed::Cut;
 use super::brisk::Brisk;
 
 /// A connection that is no longer HTTP.
@@ -22,6 +23,8 @@ pub struct Opened {
     pub before: Bytes,
     /// Its socket once more: nothing is read from it or written to it.
     pub socket: TcpStream,
+    /// When it has to end, because nobody stands for the client any more.
+    pub cut: Cut,
 }
 
 /// What [`super::serve`] has handed over.
@@ -31,7 +34,7 @@ pub struct Opened {
 pub fn opened(upgraded: Upgraded) -> io::Result<Opened> {
     let other = |_| io::Error::other("it is no connection of this server");
     let parts = downcast::<TokioIo<Brisk<TlsStream<TcpStream>>>>(upgraded).map_err(other)?;
-    let stream = parts.io.into_inner().into_inner();
+    let (stream, cut) = parts.io.into_inner().into_parts();
     let socket = std::net::TcpStream::from(stream.get_ref().0.as_fd().try_clone_to_owned()?);
-    Ok(Opened { stream, before: parts.read_buf, socket: TcpStream::from_std(socket)? })
+    Ok(Opened { stream, before: parts.read_buf, socket: TcpStream::from_std(socket)?, cut })
 }

@@ -87,7 +87,7 @@ async fn connection(
     let (busy, upgraded) = (Arc::new(Busy::default()), Arc::new(AtomicBool::new(false)));
     let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let believed = Believed::new(chain, configs);
-    let cut = Cut::when(believed.clone().lost());
+    let cut = Cut::of(believed.clone());
     let stream = TokioIo::new(Brisk::new(stream, upgraded.clone(), cut));
     let used = busy.clone();
     let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
@@ -107,21 +107,24 @@ async fn connection(
         }
     });
     let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
+    let mut lost = pin!(believed.lost());
     let is_lost = tokio::select! {
         ended = &mut connection => return ended.map_err(|error| error.to_string()),
         () = told_to_stop(&mut shutdown) => false,
         () = busy.idle() => false,
-        () = believed.lost() => true,
+        () = &mut lost => true,
     };
     connection.as_mut().graceful_shutdown();
-    if is_lost {
-        // Watches and followed logs do not end by themselves.
-        let ended = tokio::time::timeout(DRAIN, connection).await;
-        return ended
-            .map_err(|_| "its client is not believed any more".to_owned())?
-            .map_err(|error| error.to_string());
+    if !is_lost {
+        // What came in that moment is answered, and may be a watch.
+        tokio::select! {
+            ended = &mut connection => return ended.map_err(|error| error.to_string()),
+            () = lost => {}
+        }
     }
-    connection.await.map_err(|error| error.to_string())
+    // Watches and followed logs do not end by themselves.
+    let ended = tokio::time::timeout(DRAIN, connection).await;
+    ended.map_err(|_| "its client is not believed any more".to_owned())?.map_err(|error| error.to_string())
 }
 
 /// Sees to it that small pieces do not wait for more of them, and that a machine that is gone without a word is found out

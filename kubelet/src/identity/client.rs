@@ -87,7 +87,12 @@ impl Keeper {
     /// The way to the cluster for one who is not known there, and what comes before the node's name in its user.
     async fn introduced(&mut self, known: Option<Known>) -> Result<(Known, String), Trouble> {
         match self.settings.cluster.bootstrap.clone() {
-            Some(Bootstrap::Kubeconfig(path)) => Ok((stock(path).await?, STOCK_PREFIX.to_owned())),
+            Some(Bootstrap::Kubeconfig(path)) => {
+                let stock = stock(path).await?;
+                // What was believed once is what is believed ever after; the file only says how to ask anew.
+                let way = known.map_or_else(|| stock.clone(), |known| known.showing(stock.shows.clone()));
+                Ok((way, STOCK_PREFIX.to_owned()))
+            }
             Some(Bootstrap::Join(join)) => {
                 if let Some(found) = &self.found {
                     return Ok((found.known.clone(), found.prefix.clone()));

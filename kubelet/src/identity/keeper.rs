@@ -215,9 +215,16 @@ impl Keeper {
     /// Takes a certificate into use and says so.
     pub(super) fn show(&mut self, new: Arc<Certificate>, now: Timestamp) {
         self.share = chance();
+        // One that is new may have come from somebody who has more to tell. One that was asked for because of what was told may be
+        // of the same authority again, where another master signs: then there is a pause before the next word and the next request.
+        let pause = match self.standing {
+            Standing::Good => Duration::ZERO,
+            Standing::Leaving | Standing::Foreign => {
+                pace::ask_again(&new, chance()).min(pace::ASK_AFTER_TROUBLE)
+            }
+        };
+        self.ask_at = Instant::now() + pause;
         self.standing = Standing::Good;
-        // One that is new may have come from somebody who has more to tell.
-        self.ask_at = Instant::now();
         // Whoever is a stranger again one day goes by what has been learned until then.
         self.found = None;
         let until = Timestamp::from_second(new.facts.until).unwrap_or(Timestamp::MAX);

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::access::Known;
+use super::api::Api;
 use super::certificate::Certificate;
 use super::client::both;
 use super::cluster_info::{ClusterInfo, PATH};
@@ -41,24 +42,31 @@ impl Keeper {
             // Whatever else this node wants there is in vain, too.
             Err(trouble) => return Err(self.with_files(trouble.clone())),
         };
-        self.ask_at = Instant::now() + pause;
-        match asked {
-            Ok(info) => self.take(known, &info).await,
-            Err(trouble) if is_untold(&trouble) => Ok(known),
+        let known = match asked {
+            // What could not be written down is asked for again with the next try.
+            Ok(info) => self.take(known, &info).await?,
+            Err(trouble) if is_untold(&trouble) => known,
             Err(trouble) => {
                 let text = format!("what the cluster tells of itself cannot be used: {trouble}");
                 self.voice.warn("ClusterInfoTrouble", text, now);
-                Ok(known)
+                known
             }
-        }
+        };
+        self.ask_at = Instant::now() + pause;
+        Ok(known)
     }
 
     /// Takes what a believed server tells for the truth, and writes down what is new.
     pub(super) async fn take(&mut self, known: Known, info: &ClusterInfo) -> Result<Known, Trouble> {
         let told = info.authorities().and_then(|told| Ok((known.learned(info)?, told)));
         let (learned, told) = told.map_err(|why| Trouble::damaged(format!("what {PATH} tells"), why))?;
-        self.common.told.send_replace(Some(Arc::new(told)));
-        let Some(learned) = learned else { return Ok(known) };
+        let told = Some(Arc::new(told));
+        let Some(learned) = learned else {
+            self.common.told.send_replace(told);
+            return Ok(known);
+        };
+        // What no connection can be made with is not written down.
+        Api::new(&learned)?;
         let (files, way) = (self.files.clone(), learned.clone());
         if !disk::run(move || files.rewrite_kubeconfig(&way)).await? {
             let path = self.files.kubeconfig.display();
@@ -67,9 +75,11 @@ impl Keeper {
                  its authorities are in every ConfigMap kube-root-ca.crt"
             );
             self.voice.warn("ClusterChanged", text, Timestamp::now());
+            self.common.told.send_replace(told);
             return Ok(known);
         }
         self.write_authorities(&learned).await?;
+        self.common.told.send_replace(told);
         let hashes = learned.hashes().join(" and sha256:");
         let servers = learned.servers.join(", ");
         let text = format!(

@@ -14,6 +14,8 @@ const SPREAD: f64 = 0.2;
 /// and has signed long before the one before it is retired.
 const LONGEST_UNASKED: Duration = Duration::from_secs(4 * 60 * 60);
 const ASKED_IN_A_LIFE: u32 = 6;
+/// Not more often than that, whatever life a certificate seems to have.
+const SHORTEST_UNASKED: Duration = Duration::from_secs(1);
 /// The same where it answered with something that cannot be used.
 pub const ASK_AFTER_TROUBLE: Duration = Duration::from_secs(10 * 60);
 /// The first pause after a try that failed; each one after it is twice as long.
@@ -45,7 +47,7 @@ fn life(certificate: &Certificate) -> (i64, Duration) {
 /// The pause before a cluster is asked again who it is, by whoever holds that certificate.
 pub fn ask_again(certificate: &Certificate, share: f64) -> Duration {
     let (_, life) = life(certificate);
-    apart((life / ASKED_IN_A_LIFE).min(LONGEST_UNASKED), share)
+    apart((life / ASKED_IN_A_LIFE).clamp(SHORTEST_UNASKED, LONGEST_UNASKED), share)
 }
 
 /// The pause after so many tries that failed, one after the other.

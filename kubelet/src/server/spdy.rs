@@ -47,10 +47,10 @@ pub async fn forward(session: Session, to: To) {
     loop {
         tokio::select! {
             pair = pairs.next() => {
-                let Some(Pair { port, data, mut error }) = pair else { return };
+                let Some(Pair { port, data, error }) = pair else { return };
                 if work.len() >= MOST_CONNECTIONS {
-                    let why = format!("error forwarding port {port} to pod: {MOST_CONNECTIONS} connections are open already");
-                    let _ = error.writer.write_all(why.as_bytes()).await;
+                    // Without a word to the client, which would end all the others because of it.
+                    tracing::warn!(port, "{MOST_CONNECTIONS} connections are forwarded by one session already; one more is closed");
                     continue;
                 }
                 let data = Box::new(tokio::io::join(data.reader, data.writer));

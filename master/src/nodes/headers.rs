@@ -33,13 +33,18 @@ const CLAIMS: [&str; 3] = ["impersonate-", "x-remote-", "x-forwarded-"];
 /// How a subprotocol begins that is a bearer token, where a browser cannot send one otherwise.
 const BEARER: &str = "base64url.bearer.authorization.k8s.io.";
 /// What would change how a browser treats the master's address, whoever listens on it.
-const OF_ORIGIN: [HeaderName; 6] = [
+const OF_ORIGIN: [HeaderName; 11] = [
     header::STRICT_TRANSPORT_SECURITY,
     header::PUBLIC_KEY_PINS,
     header::PUBLIC_KEY_PINS_REPORT_ONLY,
     header::ALT_SVC,
     HeaderName::from_static("clear-site-data"),
     HeaderName::from_static("service-worker-allowed"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("accept-ch"),
+    HeaderName::from_static("critical-ch"),
 ];
 /// Who else's pages may read an answer: the master decides, and allows nobody.
 const SHARING: &str = "access-control-";

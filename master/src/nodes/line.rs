@@ -147,6 +147,7 @@ async fn carried(client: Upgraded, node: Upgraded, look: Duration) -> io::Result
     tokio::select! {
         copied = copied => copied.map(drop),
         () = progress.gone(&opened.socket, look) => Err(io::Error::other("the client is gone")),
+        () = opened.cut.due() => Err(io::Error::other("its client is not believed any more")),
     }
 }
 

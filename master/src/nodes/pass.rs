@@ -140,7 +140,8 @@ fn host(parts: &Parts) -> Option<&str> {
 /// What a client gets of an answer; `share` is kept until it has all of it.
 ///
 /// # Errors
-/// When a node would lead the client away: whoever follows shows to others what is for the master alone.
+/// When a node would lead the client away, or anybody above the path by which he is reached: whoever follows shows to others what is for
+/// the master alone, or asks the master for what he never wanted.
 pub fn passed(
     mut answer: Response<Body>,
     parts: &Parts,
@@ -153,8 +154,10 @@ pub fn passed(
     if let Some(location) = got.get(header::LOCATION) {
         let own = way.place.authority();
         let hosts = [own.as_str(), host(parts).unwrap_or_default()];
-        let location = location.to_str().unwrap_or_default();
-        if way.side() == Side::Node && redirect::is_elsewhere(location, hosts) {
+        // What is no text leads nobody anywhere.
+        let location = location.to_str().unwrap_or("..");
+        let is_away = way.side() == Side::Node && redirect::is_elsewhere(location, hosts);
+        if is_away || redirect::climbs(location) {
             let why = format!("{own} attempted to redirect this request elsewhere, which is not permitted");
             return Err(Failed::Unreached(why));
         }

@@ -140,6 +140,13 @@ impl Sent {
     }
 }
 
+impl Drop for Sent {
+    /// What nobody holds any more holds up nobody.
+    fn drop(&mut self) {
+        self.progress.hears();
+    }
+}
+
 impl HttpBody for Sent {
     type Data = Bytes;
     type Error = axum::Error;

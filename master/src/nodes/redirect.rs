@@ -23,6 +23,18 @@ pub fn is_elsewhere(location: &str, hosts: [&str; 2]) -> bool {
     host.map_or_else(|| has_scheme(&plain), |host| !hosts.contains(&host))
 }
 
+/// True when it climbs: clients take such parts of a path away before they ask, and come out above where they were let in.
+pub fn climbs(location: &str) -> bool {
+    let plain = location
+        .replace('\\', "/")
+        .to_lowercase()
+        .replace("%2e", ".")
+        .replace("%2f", "/")
+        .replace("%5c", "/");
+    let (_, path) = taken_apart(&plain);
+    path.split(['?', '#']).next().unwrap_or_default().split('/').any(|part| part == "..")
+}
+
 /// The host of a URL, where it says one, and all from the path on.
 fn taken_apart(location: &str) -> (Option<&str>, &str) {
     let after = match location.strip_prefix("//") {
@@ -70,6 +82,22 @@ mod tests {
             ("http://10.0.0.7:8081/a", "http://10.0.0.7:8081/a"),
         ] {
             assert_eq!(rewritten(location, "/p", HOSTS), expected, "{location}");
+        }
+    }
+
+    #[test]
+    fn what_climbs_is_seen() {
+        for (location, expected) in [
+            ("/a/b", false),
+            ("a..b/...", false),
+            ("/a?x=/../b", false),
+            ("/../../x", true),
+            ("..", true),
+            ("/p/%2e%2E/x", true),
+            ("/a\\..\\b", true),
+            ("http://10.0.0.7:8080/..%2fx", true),
+        ] {
+            assert_eq!(climbs(location), expected, "{location}");
         }
     }
 

@@ -12,6 +12,8 @@ type Json = Map<String, Value>;
 
 /// The metadata of machines in some clouds over IPv6, which is no link-local address as it is over IPv4.
 const METADATA: &str = "fd00:ec2::254";
+/// What a pod is called that has ended: its address may be another's by now.
+const ENDED: [&str; 2] = ["Succeeded", "Failed"];
 
 /// Whom a client names: `name`, `name:port` or `https:name:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +65,15 @@ pub fn of_pod(pod: &Json, asked: &Named) -> Result<Place, Status> {
             |_| Status::bad_request(format!("invalid pod request {:?}: a port is a number", asked.text));
         asked.port.parse().map_err(wrong)?
     };
-    let address = pod.get("status").and_then(|status| text(status, "podIP"));
+    let status = pod.get("status");
+    if let Some(phase) = status.and_then(|status| text(status, "phase")).filter(|phase| ENDED.contains(phase))
+    {
+        return Err(Status::bad_request(format!(
+            "address not allowed: the pod {:?} has ended ({phase})",
+            asked.name
+        )));
+    }
+    let address = status.and_then(|status| text(status, "podIP"));
     let Some(address) = address else {
         let why = format!("address not allowed: the pod {:?} has none yet", asked.name);
         return Err(Status::bad_request(why));

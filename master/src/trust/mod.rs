@@ -82,7 +82,8 @@ pub fn note_signer(node: &mut Json, who: &Identity) {
 /// Whether a Node only keeps the place of one that a machine has still to make: no kubelet has said anything of it.
 pub fn is_reserved(node: &Json) -> bool {
     let version = node.get("status").and_then(|status| status.get("nodeInfo")?.get("kubeletVersion"));
-    !noted(node, RESERVED).is_empty() && text(version).is_empty()
+    let is_leaving = node.get("metadata").is_some_and(|metadata| metadata.get("deletionTimestamp").is_some());
+    !noted(node, RESERVED).is_empty() && text(version).is_empty() && !is_leaving
 }
 
 /// Makes a Node that registers the one whose place was kept: its keys go on, and what people have written there has the last word.
@@ -105,8 +106,17 @@ pub fn take_over(node: &mut Json, reserved: &Json) {
     if let (Some(labels), Some(written)) = (labels, fields("labels")) {
         labels.extend(written.clone());
     }
+    if let (Some(metadata), Some(written)) =
+        (part(node, "metadata"), reserved.get("metadata").and_then(Value::as_object))
+    {
+        let kept = ["finalizers", "ownerReferences"].into_iter();
+        metadata.extend(kept.filter_map(|name| Some((name.to_owned(), written.get(name)?.clone()))));
+    }
     let Some(written) = reserved.get("spec").and_then(Value::as_object) else { return };
     let Some(spec) = part(node, "spec") else { return };
+    // Whoever hands these out has done so, and they never change.
+    let kept = ["podCIDR", "podCIDRs", "providerID"].into_iter();
+    spec.extend(kept.filter_map(|name| Some((name.to_owned(), written.get(name)?.clone()))));
     if written.get("unschedulable") == Some(&true.into()) {
         spec.insert("unschedulable".to_owned(), true.into());
     }
