@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Config, Keys, config, serve};
+use super::{Config, Keys, Opened, config, opened, serve};
 use crate::Identity;
 
 /// Longer than anything here takes.
@@ -99,8 +99,11 @@ impl Bed {
     async fn new(authority: &Authority) -> Self {
         let who =
             |Extension(who): Extension<Identity>| async move { format!("{} {:?}", who.user, who.groups) };
-        let router =
-            Router::new().route("/", get(who)).route("/echo", get(echo)).route("/endless", get(endless));
+        let router = Router::new()
+            .route("/", get(who))
+            .route("/echo", get(echo))
+            .route("/relayed", get(relayed))
+            .route("/endless", get(endless));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (swap, configured) = watch::channel(authority.server());
@@ -150,6 +153,24 @@ async fn echo(mut request: axum::extract::Request) -> http::Response<axum::body:
         let (mut reader, mut writer) = tokio::io::split(TokioIo::new(upgrade.await.unwrap()));
         tokio::io::copy(&mut reader, &mut writer).await
     });
+    switched()
+}
+
+/// The same over what is left of the connection when its handler takes it as it is, as who relays does.
+async fn relayed(mut request: axum::extract::Request) -> http::Response<axum::body::Body> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Opened { stream, cut, .. } = opened(upgrade.await.unwrap()).unwrap();
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        tokio::select! {
+            _ = tokio::io::copy(&mut reader, &mut writer) => {}
+            () = cut.due() => {}
+        }
+    });
+    switched()
+}
+
+fn switched() -> http::Response<axum::body::Body> {
     http::Response::builder()
         .status(101)
         .header("connection", "upgrade")
@@ -165,11 +186,11 @@ async fn endless() -> axum::body::Body {
 }
 
 /// A connection that has become a pipe.
-async fn pipe(bed: &Bed, client: ClientConfig) -> TokioIo<hyper::upgrade::Upgraded> {
+async fn pipe(bed: &Bed, client: ClientConfig, path: &str) -> TokioIo<hyper::upgrade::Upgraded> {
     let stream = bed.connect(client).await.unwrap();
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection.with_upgrades());
-    let request = http::Request::get("/echo")
+    let request = http::Request::get(path)
         .header("host", "localhost")
         .header("connection", "upgrade")
         .header("upgrade", "echo")
@@ -191,7 +212,9 @@ async fn echoes(pipe: &mut TokioIo<hyper::upgrade::Upgraded>) -> bool {
 async fn a_connection_may_become_something_else() {
     let authority = Authority::new();
     let bed = Bed::new(&authority).await;
-    assert!(echoes(&mut pipe(&bed, authority.client(None, b"http/1.1")).await).await);
+    for path in ["/echo", "/relayed"] {
+        assert!(echoes(&mut pipe(&bed, authority.client(None, b"http/1.1"), path).await).await);
+    }
 }
 
 #[tokio::test]
@@ -225,23 +248,31 @@ async fn who_is_not_believed_any_more_is_sent_away_and_nobody_else() {
         let (mut idle, waits) = hyper::client::conn::http1::handshake(stream).await.unwrap();
         let waits = tokio::spawn(waits);
         idle.send_request(request("/")).await.unwrap().into_body().collect().await.unwrap();
-        open.push((sender, watch, connection, idle, waits, pipe(&bed, http1).await, stays));
+        let pipes = [pipe(&bed, http1.clone(), "/echo").await, pipe(&bed, http1, "/relayed").await];
+        open.push((sender, watch, connection, idle, waits, pipes, stays));
     }
     bed.swap.send_replace(authority.server());
     // Those who go are waited for, so that the others have had the time to go too.
     open.sort_by_key(|(.., stays)| *stays);
-    for (mut sender, mut watch, connection, mut idle, waits, mut pipe, stays) in open {
+    for (mut sender, mut watch, connection, mut idle, waits, pipes, stays) in open {
         if stays {
             assert_eq!(sender.send_request(request("/")).await.unwrap().status(), 200);
             assert_eq!(idle.send_request(request("/")).await.unwrap().status(), 200);
-            assert!(echoes(&mut pipe).await && !connection.is_finished());
+            assert!(!connection.is_finished());
+            for mut pipe in pipes {
+                assert!(echoes(&mut pipe).await);
+            }
             continue;
         }
         let cut = tokio::time::timeout(DEADLINE, watch.frame()).await.unwrap();
         assert!(cut.is_none_or(|frame| frame.is_err()));
         let _ = tokio::time::timeout(DEADLINE, connection).await.expect("the connection of a watch ends");
         let _ = tokio::time::timeout(DEADLINE, waits).await.expect("one that nothing is asked over ends");
-        assert!(!echoes(&mut pipe).await);
+        for mut pipe in pipes {
+            let ended =
+                tokio::time::timeout(DEADLINE, pipe.read(&mut [0])).await.expect("a session is cut off");
+            assert!(ended.is_ok_and(|bytes| bytes == 0) || !echoes(&mut pipe).await);
+        }
         assert!(
             sender.send_request(request("/")).await.is_err()
                 && idle.send_request(request("/")).await.is_err()

@@ -155,13 +155,14 @@ pub fn passed(
         let own = way.place.authority();
         let hosts = [own.as_str(), host(parts).unwrap_or_default()];
         // What is no text leads nobody anywhere.
-        let location = location.to_str().unwrap_or("..");
+        let location = location.to_str().unwrap_or("/..");
         let is_away = way.side() == Side::Node && redirect::is_elsewhere(location, hosts);
-        if is_away || redirect::climbs(location) {
+        let prefix = errand.prefix.as_deref().unwrap_or_default();
+        let asked = parts.uri.path().strip_prefix(prefix).unwrap_or_default();
+        if is_away || redirect::climbs(location, prefix, asked) {
             let why = format!("{own} attempted to redirect this request elsewhere, which is not permitted");
             return Err(Failed::Unreached(why));
         }
-        let prefix = errand.prefix.as_deref().unwrap_or_default();
         let leads = redirect::rewritten(location, prefix, hosts).try_into();
         leads.ok().and_then(|leads| got.insert(header::LOCATION, leads));
     }

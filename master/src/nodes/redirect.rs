@@ -23,16 +23,28 @@ pub fn is_elsewhere(location: &str, hosts: [&str; 2]) -> bool {
     host.map_or_else(|| has_scheme(&plain), |host| !hosts.contains(&host))
 }
 
-/// True when it climbs: clients take such parts of a path away before they ask, and come out above where they were let in.
-pub fn climbs(location: &str) -> bool {
-    let plain = location
-        .replace('\\', "/")
-        .to_lowercase()
-        .replace("%2e", ".")
-        .replace("%2f", "/")
-        .replace("%5c", "/");
+/// True when it climbs out of the path by which the other side is reached: clients take such parts of a path away before they ask.
+/// `asked` is the path that was asked for, below that one.
+pub fn climbs(location: &str, prefix: &str, asked: &str) -> bool {
+    let plain = location.replace('\\', "/").to_lowercase();
+    let plain = plain.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
     let (_, path) = taken_apart(&plain);
-    path.split(['?', '#']).next().unwrap_or_default().split('/').any(|part| part == "..")
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let path = path.strip_prefix(&*prefix.to_lowercase()).unwrap_or(path);
+    let is_name = |part: &&str| !part.is_empty() && *part != ".";
+    let mut depth = if path.starts_with('/') || path.is_empty() {
+        0
+    } else {
+        asked.rsplit_once('/').map_or(0, |(above, _)| above.split('/').filter(is_name).count())
+    };
+    for part in path.split('/').filter(is_name) {
+        match (part, depth) {
+            ("..", 0) => return true,
+            ("..", _) => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    false
 }
 
 /// The host of a URL, where it says one, and all from the path on.
@@ -91,13 +103,18 @@ mod tests {
             ("/a/b", false),
             ("a..b/...", false),
             ("/a?x=/../b", false),
+            // Below /p/x/y, where the client has asked for /p/x/y/z.
+            ("../a", false),
+            ("../../a", false),
+            ("../../../a", true),
+            ("/p/a/../b", false),
+            ("/p/../b", true),
             ("/../../x", true),
-            ("..", true),
             ("/p/%2e%2E/x", true),
-            ("/a\\..\\b", true),
+            ("/a\\..\\..\\b", true),
             ("http://10.0.0.7:8080/..%2fx", true),
         ] {
-            assert_eq!(climbs(location), expected, "{location}");
+            assert_eq!(climbs(location, "/p", "/x/y/z"), expected, "{location}");
         }
     }
 

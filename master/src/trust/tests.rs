@@ -80,26 +80,57 @@ fn a_node_that_registers_takes_over_the_key_and_what_people_have_written() {
     reserved["metadata"]["labels"] = json!({"tier": "people", "rack": "1"});
     let taint = |key: &str, value: &str| json!({"key": key, "value": value, "effect": "NoSchedule"});
     let taints = json!([taint(TAINT, ""), taint("both", "people")]);
-    reserved.insert("spec".to_owned(), json!({"unschedulable": true, "taints": taints}));
+    reserved.insert(
+        "spec".to_owned(),
+        json!({"unschedulable": true, "taints": taints, "podCIDR": "10.1.0.0/24"}),
+    );
+    reserved["metadata"]["finalizers"] = json!(["cloud/node"]);
     assert!(is_reserved(&reserved));
     let mut own = node(&[(KEYS, "aa"), (FROM, "10.0.0.2"), ("x", "own"), ("y", "own")]);
     own["metadata"]["labels"] = json!({"tier": "own", "zone": "z"});
-    own.insert("spec".to_owned(), json!({"taints": [taint("own", ""), taint("both", "own")]}));
+    own.insert(
+        "spec".to_owned(),
+        json!({"podCIDR": "10.9.0.0/16", "taints": [taint("own", ""), taint("both", "own")]}),
+    );
     take_over(&mut own, &reserved);
     let annotations = json!({KEYS: "aa", FROM: "10.0.0.2", DECLARED: "true", "x": "people", "y": "own"});
     assert_eq!(own["metadata"]["annotations"], annotations);
     assert_eq!(own["metadata"]["labels"], json!({"tier": "people", "rack": "1", "zone": "z"}));
     assert_eq!(
         own["spec"],
-        json!({"unschedulable": true, "taints": [taint("own", ""), taint("both", "people")]})
+        json!({"podCIDR": "10.1.0.0/24", "unschedulable": true, "taints": [taint("own", ""), taint("both", "people")]})
     );
+    assert_eq!(own["metadata"]["finalizers"], json!(["cloud/node"]));
     assert!(!is_reserved(&own), "once");
     reserved.insert("status".to_owned(), json!({"nodeInfo": {"kubeletVersion": "v1"}}));
     assert!(!is_reserved(&reserved), "a kubelet goes on with it as it is");
+    let mut leaving = node(&[(RESERVED, "true")]);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    assert!(!is_reserved(&leaving), "one that is on its way out is taken over by nobody");
     // Whoever registers by something else than a certificate changes no key.
     let mut keyless = node(&[]);
     take_over(&mut keyless, &node(&[(RESERVED, "true"), (KEYS, "aa")]));
     assert_eq!(keyless["metadata"]["annotations"], json!({KEYS: "aa"}));
+}
+
+#[test]
+fn what_people_mistype_is_seen_and_trusts_nobody() {
+    let digest = "0123456789abcdef".repeat(4);
+    let two = format!("{digest},{digest}");
+    for (name, value, is_nonsense) in [
+        (DECLARED, "true", false),
+        (DECLARED, "false", false),
+        (DECLARED, "no", true),
+        (DECLARED, "False", true),
+        (KEYS, &*two, false),
+        (KEYS, "zzz", true),
+        ("other", "no", false),
+    ] {
+        let found = nonsense(&node(&[(name, value)]));
+        assert_eq!(found.map(|(name, ..)| name), is_nonsense.then_some(name), "{name}={value}");
+    }
+    let typo = judge(&NodeAdmission::default(), &node(&[(DECLARED, "no")]));
+    assert!(!typo.unwrap().holds);
 }
 
 #[test]
