@@ -27,7 +27,7 @@ pub struct Opened {
     pub cut: Cut,
 }
 
-/// What [`super::serve`] has handed over.
+/// What [`super::serve()`] has handed over.
 ///
 /// # Errors
 /// When it came another way, or its socket cannot be had twice.
