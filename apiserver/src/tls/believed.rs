@@ -29,11 +29,12 @@ impl Believed {
 
     /// Whether nobody stands for it by the configuration that is the latest now.
     fn is_lost(&mut self) -> bool {
-        if self.chain.is_empty() || !self.configs.has_changed().unwrap_or_default() {
-            return false;
-        }
+        !self.chain.is_empty() && self.configs.has_changed().unwrap_or_default() && !self.is_believed()
+    }
+
+    fn is_believed(&mut self) -> bool {
         let config = self.configs.borrow_and_update().clone();
-        !config.believes(&self.chain, self.shown)
+        config.believes(&self.chain, self.shown)
     }
 
     /// Waits until nobody stands for the client any more; for ever where it has shown nothing.
@@ -45,8 +46,7 @@ impl Believed {
             if self.configs.changed().await.is_err() {
                 return pending().await;
             }
-            let config = self.configs.borrow_and_update().clone();
-            if !config.believes(&self.chain, self.shown) {
+            if !self.is_believed() {
                 return;
             }
         }

@@ -4,11 +4,13 @@
 mod believed;
 mod brisk;
 mod busy;
+mod chain;
 mod config;
 mod opened;
 mod serve;
 
 pub use believed::Cut;
+pub use chain::{is_signed_by, leads_to};
 pub use config::{Config, Error, Keys, config};
 pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};

@@ -1,7 +1,7 @@
 //! Whose a certificate is: of the cluster as it is, of a root on its way out, or of somebody else. Pure.
 
+use apiserver::tls::leads_to;
 use rustls::pki_types::CertificateDer;
-use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use super::certificate::Certificate;
 use super::request::Kind;
@@ -45,21 +45,4 @@ impl Authorities {
             Kind::Client | Kind::Serving => Standing::Foreign,
         }
     }
-}
-
-/// Whether each of a chain was signed by the next, up to one that the root has signed; behind that another root may be led to.
-fn leads_to(chain: &[CertificateDer<'_>], root: &[u8]) -> bool {
-    let Some(end) = chain.iter().position(|signed| is_signed_by(signed, root)) else { return false };
-    chain.iter().zip(chain.iter().skip(1)).take(end).all(|(signed, signer)| is_signed_by(signed, signer))
-}
-
-/// Whether one certificate was signed by the key of the other.
-fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
-    let (Ok((_, signed)), Ok((_, authority))) =
-        (X509Certificate::from_der(der), X509Certificate::from_der(authority))
-    else {
-        return false;
-    };
-    signed.issuer().as_raw() == authority.subject().as_raw()
-        && signed.verify_signature(Some(authority.public_key())).is_ok()
 }

@@ -1,5 +1,6 @@
 //! A server that is not the master and that the cluster's clients believe: its certificate made here, and read there.
 
+use apiserver::tls::leads_to;
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
@@ -56,16 +57,6 @@ pub fn shown_elsewhere(
 /// As [`shown_elsewhere`].
 pub fn hash_of(authority: &[u8]) -> Result<String, String> {
     Ok(hex::encode(Sha256::digest(Facts::of(&only(authority)?)?.public_key_info)))
-}
-
-/// Whether each of a chain was signed by the next, up to one that the root has signed; behind that another root may be led to.
-fn leads_to(chain: &[CertificateDer<'static>], root: &CertificateDer<'static>) -> bool {
-    let Some(end) = chain.iter().position(|signed| read::is_signed_by(signed, root)) else { return false };
-    chain
-        .iter()
-        .zip(chain.iter().skip(1))
-        .take(end)
-        .all(|(signed, signer)| read::is_signed_by(signed, signer))
 }
 
 fn only(pem: &[u8]) -> Result<CertificateDer<'static>, String> {

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use apiserver::tls::is_signed_by;
 use jiff::Timestamp;
 use rcgen::KeyPair;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -188,7 +189,7 @@ impl Pki {
             if facts.is_over(now) {
                 return Err(refuse("holds a certificate that has expired"));
             }
-            if !read::is_signed_by(signed, signer) {
+            if !is_signed_by(signed, signer) {
                 return Err(refuse("does not lead to root.crt"));
             }
         }
@@ -235,8 +236,8 @@ impl Pki {
                 return Err(refuse("holds a key and a certificate that do not belong together".to_owned()));
             }
             // Whoever believes a root that is retired is not to be led to it any more.
-            let is_ours = read::is_signed_by(first, self.intermediate.certificate())
-                && chain.iter().skip(1).eq(self.way());
+            let is_ours =
+                is_signed_by(first, self.intermediate.certificate()) && chain.iter().skip(1).eq(self.way());
             let is_now =
                 facts.not_before <= now.as_second() && facts.not_after <= until(now, self.lives.serving);
             if is_ours && facts.names == *names && !facts.is_old(now) && is_now {
@@ -300,7 +301,7 @@ impl Pki {
     pub fn is_good_client(&self, certificates: &[u8], now: Timestamp) -> bool {
         let Ok(chain) = read::certificates(certificates) else { return false };
         chain.first().is_some_and(|first| {
-            let signed = read::is_signed_by(first, self.intermediate.certificate());
+            let signed = is_signed_by(first, self.intermediate.certificate());
             signed && Facts::of(first).is_ok_and(|facts| !facts.is_old(now))
         })
     }

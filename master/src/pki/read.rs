@@ -149,14 +149,3 @@ impl Life {
         })
     }
 }
-
-/// Whether one certificate was signed by the key of the other.
-pub fn is_signed_by(der: &[u8], authority: &[u8]) -> bool {
-    let (Ok((_, signed)), Ok((_, authority))) =
-        (X509Certificate::from_der(der), X509Certificate::from_der(authority))
-    else {
-        return false;
-    };
-    signed.issuer().as_raw() == authority.subject().as_raw()
-        && signed.verify_signature(Some(authority.public_key())).is_ok()
-}

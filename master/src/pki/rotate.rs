@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use apiserver::tls::is_signed_by;
 use jiff::Timestamp;
 use rcgen::KeyPair;
 use rustls::pki_types::CertificateDer;
@@ -50,7 +51,7 @@ impl Retiring {
         let bridge = all.remove(0);
         let key_of = |der: &[u8]| Facts::of(der).map(|facts| facts.public_key_info).map_err(refuse);
         let is_bridge = key_of(&bridge)? == key_of(root)?;
-        if !is_bridge || !all.first().is_some_and(|old| read::is_signed_by(&bridge, old)) {
+        if !is_bridge || !all.first().is_some_and(|old| is_signed_by(&bridge, old)) {
             return Err(refuse("holds no old root that vouches for root.crt".to_owned()));
         }
         Ok(Some(Self { bridge, authorities: all }))

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apiserver::tls::is_signed_by;
 use rcgen::{CertificateParams, DnType, KeyPair, PublicKeyData as _, SanType};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -101,7 +102,7 @@ fn what_is_asked_for_is_what_is_signed() {
     let usage = leaf.key_usage().unwrap().unwrap().value;
     assert!(usage.digital_signature() && !usage.key_encipherment() && !usage.key_cert_sign());
     assert!(!leaf.is_ca() && leaf.basic_constraints().unwrap().is_some_and(|found| found.critical));
-    assert!(read::is_signed_by(&chain[0], &chain[1]) && chain.len() == 2);
+    assert!(is_signed_by(&chain[0], &chain[1]) && chain.len() == 2);
     let life = leaf.validity();
     let (from, until) = (life.not_before.timestamp(), life.not_after.timestamp());
     assert!((until - now().as_second() - 3600).abs() < 60 && now().as_second() - from >= 300);

@@ -118,6 +118,6 @@ proptest! {
         prop_assert_eq!(read, Some((expected.user, expected.groups)));
         let (rest, _) = X509Certificate::from_der(&signed).unwrap();
         prop_assert!(rest.is_empty());
-        prop_assert!(super::super::read::is_signed_by(&signed, root.certificate()));
+        prop_assert!(apiserver::tls::is_signed_by(&signed, root.certificate()));
     }
 }
