@@ -51,11 +51,14 @@ impl Client {
         self.io.write_all(bytes).await.unwrap();
     }
 
-    /// The next frame; `None` when the server has closed the connection.
+    /// The next frame; `None` when the server has closed the connection. Settings that set nothing, by which a server
+    /// finds out whether anybody is there (at any moment in which its way is blocked), are passed over as clients do.
     pub async fn next(&mut self) -> Option<Frame> {
         loop {
-            if let Some(frame) = self.decoder.next(&mut self.come).unwrap() {
-                return Some(frame);
+            match self.decoder.next(&mut self.come).unwrap() {
+                Some(Frame::Settings(settings)) if settings.is_empty() => continue,
+                Some(frame) => return Some(frame),
+                None => {}
             }
             let read = tokio::time::timeout(DEADLINE, self.io.read_buf(&mut self.come)).await;
             if read.unwrap().unwrap() == 0 {
