@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde_json::{Map, Value, json};
 
 /// What keeps pods away that do not tolerate it.
@@ -46,6 +47,15 @@ pub struct Cluster {
     pub serving: bool,
 }
 
+/// Who gives pods their network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodNetwork {
+    /// The kubelet.
+    Native,
+    /// The engine.
+    Docker,
+}
+
 /// The settings of one kubelet.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -83,6 +93,10 @@ pub struct Options {
     pub healthz_address: Option<SocketAddr>,
     /// Image of the sandbox; the built-in one when `None`.
     pub sandbox_image: Option<String>,
+    /// Who gives pods their network; what works best here when `None`.
+    pub pod_network: Option<PodNetwork>,
+    /// The ranges of their addresses, one a family, the primary one first; empty for one that is free here.
+    pub pod_cidrs: Vec<IpNet>,
     /// Most pods on this node.
     pub max_pods: usize,
     /// Name servers for pods of policy ClusterFirst.
@@ -126,6 +140,8 @@ impl Options {
             streaming_idle: Duration::from_secs(4 * 60 * 60),
             healthz_address: Some(SocketAddr::from(([127, 0, 0, 1], 10248))),
             sandbox_image: None,
+            pod_network: None,
+            pod_cidrs: Vec::new(),
             max_pods: 110,
             cluster_dns: Vec::new(),
             cluster_domain: String::new(),

@@ -107,9 +107,12 @@ pub struct RunFlags {
     /// Image that holds a pod's namespaces, by default built into this binary
     #[arg(long, value_name = "NAME", help_heading = "Pods")]
     pub sandbox_image: Option<String>,
-    /// How pods meet the network
-    #[arg(long, value_name = "native|docker|cni", help_heading = "Pods")]
+    /// Who gives pods their network: the kubelet itself (native), the engine (docker) [default: native where it works]
+    #[arg(long, value_name = "native|docker", help_heading = "Pods")]
     pub pod_network: Option<String>,
+    /// Addresses of this node's pods in a native network, one range a family [default: a free /24 of 10.244.0.0/16]
+    #[arg(long, value_name = "CIDR[,CIDR]", help_heading = "Pods")]
+    pub pod_cidr: Option<String>,
     /// Name servers of pods with dnsPolicy ClusterFirst
     #[arg(long, value_name = "IP,...", help_heading = "Pods")]
     pub cluster_dns: Vec<String>,
@@ -140,9 +143,6 @@ pub struct RunFlags {
     /// Certificates and keys of the node [default: ROOT-DIR/pki]
     #[arg(long, value_name = "DIR", help_heading = "Cluster")]
     pub cert_dir: Option<String>,
-    /// Not in this version
-    #[arg(long, value_name = "CIDR", hide = true)]
-    pub pod_cidr: Option<String>,
 }
 
 /// Read manifests.

@@ -147,7 +147,7 @@ fn is_about_rights(error: &Error) -> bool {
             let message = message.to_lowercase();
             words.iter().any(|word| message.contains(word))
         }
-        Error::Unreachable { .. } => false,
+        Error::Unreachable { .. } | Error::Network(_) => false,
     }
 }
 

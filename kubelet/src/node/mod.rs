@@ -18,6 +18,7 @@ pub use report::{EngineState, labels, report};
 
 use crate::options::Options;
 use crate::runtime::Info;
+use crate::runtime::spec::Dns;
 use crate::spec::{CgroupDriver, Facts};
 
 /// Facts of the node before the engine has answered.
@@ -37,6 +38,11 @@ pub fn facts(options: &Options) -> Facts {
         pids_limit: options.pod_pids_limit,
         allowed_unsafe_sysctls: options.allowed_unsafe_sysctls.clone(),
     }
+}
+
+/// The host's own name resolution at this moment.
+pub fn host_dns() -> Dns {
+    dns::of_host()
 }
 
 /// The node's addresses at this moment, the one it was given or those of the machine.

@@ -77,7 +77,8 @@ pub(super) fn keep(
         }
         _ => std::time::Duration::ZERO,
     };
-    let has_address = sandbox.state.is_running() || !input.needs_address.contains(name);
+    let has_address =
+        !sandbox.ips.is_empty() || sandbox.state.is_running() || !input.needs_address.contains(name);
     if input.history.volumes_mounted && has_address {
         let action =
             Action::CreateContainer { name: name.clone(), attempt: run.next_attempt(), back_off: carried };

@@ -44,6 +44,9 @@ pub enum Error {
         /// What the engine said.
         message: String,
     },
+    /// The container is there and its network is not: try again.
+    #[error("the pod has no network: {0}")]
+    Network(String),
 }
 
 /// What `list` saw of one container, before a closer look.

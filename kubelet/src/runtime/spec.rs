@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::observed::PodUid;
 
@@ -37,12 +37,14 @@ impl Identity {
 pub enum Network {
     /// The host's own.
     Host,
-    /// An address of its own.
+    /// An address of its own, given by the engine.
     Pod,
+    /// A network namespace with nothing in it but its loopback: addresses, name resolution and ports are not the engine's.
+    Bare,
 }
 
 /// A port of the host that leads to the pod.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostPort {
     /// Address on the host, `None` for all.
     pub host_ip: Option<IpAddr>,

@@ -71,7 +71,7 @@ pub fn refused(error: runtime::Error) -> Status {
         runtime::Error::Unreachable { .. } => {
             Status::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string())
         }
-        runtime::Error::Refused { .. } => Status::internal(error),
+        runtime::Error::Refused { .. } | runtime::Error::Network(_) => Status::internal(error),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod dispatch;
 mod engine;
+mod network;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,6 +58,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
+    let runtime = network::connect(&options, runtime, &outbox).await?;
     let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");

@@ -69,9 +69,9 @@ impl From<runtime::Error> for Fault {
     fn from(error: runtime::Error) -> Self {
         let message = error.to_string();
         match error {
-            runtime::Error::Unreachable { .. } | runtime::Error::NotFound { .. } => {
-                Self::passing("ContainerCreating", "FailedSync", message)
-            }
+            runtime::Error::Unreachable { .. }
+            | runtime::Error::NotFound { .. }
+            | runtime::Error::Network(_) => Self::passing("ContainerCreating", "FailedSync", message),
             runtime::Error::Refused { .. } => Self::lasting("CreateContainerError", "Failed", message),
         }
     }

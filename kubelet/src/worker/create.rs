@@ -73,7 +73,7 @@ fn sandbox_fault(error: runtime::Error) -> Fault {
         runtime::Error::Refused { .. } => {
             Fault::lasting("ContainerCreating", "FailedCreatePodSandBox", message)
         }
-        runtime::Error::Unreachable { .. } | runtime::Error::NotFound { .. } => {
+        runtime::Error::Unreachable { .. } | runtime::Error::NotFound { .. } | runtime::Error::Network(_) => {
             Fault::passing("ContainerCreating", "FailedCreatePodSandBox", message)
         }
     }

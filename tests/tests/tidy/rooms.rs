@@ -38,7 +38,7 @@ const ROOMS: &[Room] = &[
     Room { name: "probes", may: &["observed", "runtime", "report", "metrics", "unverified"], never: ENGINE },
     Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec", "disk"], never: ENGINE },
     Room { name: "images", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
-    Room { name: "network", may: &["observed", "runtime"], never: &["bollard"] },
+    Room { name: "network", may: &["observed", "runtime", "report", "disk"], never: &["bollard"] },
     Room {
         name: "worker",
         may: &[

@@ -64,6 +64,7 @@ const HONOURED: &[(&str, Setter)] = &[
     ("healthzBindAddress", |v, d| set(&mut d.healthz_address, parsed(v, values::ip))),
     ("healthzPort", |v, d| set(&mut d.healthz_port, number(v, 0, i64::from(u16::MAX)))),
     ("maxPods", |v, d| set(&mut d.options.max_pods, number(v, 0, i64::from(i32::MAX)))),
+    ("podCIDR", |v, d| set(&mut d.options.pod_cidrs, parsed(v, values::ranges))),
     ("clusterDNS", |v, d| set(&mut d.options.cluster_dns, list(v, |v| parsed(v, values::ip)))),
     ("clusterDomain", |v, d| set(&mut d.options.cluster_domain, text(v))),
     ("serializeImagePulls", |v, d| {
@@ -158,7 +159,6 @@ const NOT_HONOURED: &[&str] = &[
     "nodeStatusReportFrequency",
     "nodeStatusUpdateFrequency",
     "oomScoreAdj",
-    "podCIDR",
     "podLogsDir",
     "podsPerCore",
     "preloadedImagesVerificationAllowlist",

@@ -82,7 +82,6 @@ pub fn read(
     flags_over.apply(flags, &mut draft);
     let is_serving_set = draft.serving;
     flags_over.join(flags, is_serving_set, &mut draft.options);
-    flags_over.refuse(flags);
     if draft.tls_cert_file.is_some() != draft.tls_private_key_file.is_some() {
         mistakes.push(
             "--tls-cert-file, --tls-private-key-file: one is of no use without the other; give both or none"
@@ -141,6 +140,8 @@ impl Flags<'_> {
             &mut options.register_with_taints,
         );
         self.set("--max-pods", &flags.max_pods, |text| values::at_least(text, 1), &mut options.max_pods);
+        self.set("--pod-network", &flags.pod_network, some(values::pod_network), &mut options.pod_network);
+        self.set("--pod-cidr", &flags.pod_cidr, values::ranges, &mut options.pod_cidrs);
         self.set("--sandbox-image", &flags.sandbox_image, some(text), &mut options.sandbox_image);
         self.extend("--cluster-dns", &commas(&flags.cluster_dns), values::ip, &mut options.cluster_dns);
         self.set("--cluster-domain", &flags.cluster_domain, text, &mut options.cluster_domain);
@@ -173,25 +174,6 @@ impl Flags<'_> {
             &mut draft.healthz_address,
         );
         self.set("--healthz-port", &flags.healthz_port, values::port, &mut draft.healthz_port);
-    }
-
-    /// What later versions will do is refused, not ignored.
-    fn refuse(&mut self, flags: &RunFlags) {
-        if flags.pod_cidr.is_some() {
-            self.mistakes.push(
-                "--pod-cidr: not in this version; the engine's own network gives pods their addresses"
-                    .to_owned(),
-            );
-        }
-        match flags.pod_network.as_deref() {
-            None | Some("docker") => {}
-            Some("native" | "cni") => {
-                self.mistakes.push("--pod-network: only docker is in this version".to_owned());
-            }
-            Some(other) => {
-                self.mistakes.push(format!("--pod-network: \"{other}\" is none of native, docker, cni"))
-            }
-        }
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use command::Wanted;
 pub use command::duration;
+use ipnet::IpNet;
 
-use crate::options::Taint;
+use crate::options::{PodNetwork, Taint};
 
 /// A duration that is not zero.
 pub fn positive_duration(text: &str) -> Result<Duration, Wanted> {
@@ -17,6 +18,38 @@ pub fn positive_duration(text: &str) -> Result<Duration, Wanted> {
 /// An address.
 pub fn ip(text: &str) -> Result<IpAddr, Wanted> {
     text.parse().map_err(|_| "is no IP address".to_owned())
+}
+
+/// Who gives pods their network.
+pub fn pod_network(text: &str) -> Result<PodNetwork, Wanted> {
+    match text {
+        "native" => Ok(PodNetwork::Native),
+        "docker" => Ok(PodNetwork::Docker),
+        "cni" => Err("is not in this version, write native or docker".to_owned()),
+        _ => Err("is no network of pods, write native or docker".to_owned()),
+    }
+}
+
+/// Ranges of addresses, one a family at most, each with room for a pod.
+pub fn ranges(text: &str) -> Result<Vec<IpNet>, Wanted> {
+    let mut ranges: Vec<IpNet> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let range: IpNet = part
+            .parse()
+            .map_err(|_| "is no range of addresses, write for example 10.244.1.0/24".to_owned())?;
+        if range != range.trunc() {
+            return Err(format!("is no range: {part} lies within {}", range.trunc()));
+        }
+        if range.max_prefix_len() - range.prefix_len() < 2 {
+            return Err(format!("has no room for pods: {part} is a handful of addresses at most"));
+        }
+        let is_v4 = range.addr().is_ipv4();
+        if ranges.iter().any(|other| other.addr().is_ipv4() == is_v4) {
+            return Err("may name one range of IPv4 and one of IPv6".to_owned());
+        }
+        ranges.push(range);
+    }
+    Ok(ranges)
 }
 
 /// A port; 0 turns its server off.

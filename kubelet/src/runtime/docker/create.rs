@@ -134,11 +134,13 @@ fn sandbox_body(node: &str, spec: &SandboxSpec) -> ContainerCreateBody {
         user: spec.user.clone(),
         labels: Some(all_labels(node, &spec.identity, Labels::new())),
         exposed_ports: filled(exposed),
+        network_disabled: (spec.network == Network::Bare).then_some(true),
         host_config: Some(HostConfig {
-            network_mode: Some(match spec.network {
-                Network::Host => "host".to_owned(),
-                Network::Pod => "bridge".to_owned(),
-            }),
+            network_mode: match spec.network {
+                Network::Host => Some("host".to_owned()),
+                Network::Pod => Some("bridge".to_owned()),
+                Network::Bare => None,
+            },
             uts_mode: uts(spec.network == Network::Host),
             ipc_mode: Some(if spec.host_ipc { "host" } else { "shareable" }.to_owned()),
             pid_mode: spec.host_pid.then(|| "host".to_owned()),

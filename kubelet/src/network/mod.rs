@@ -1,0 +1,14 @@
+//! The network of pods: who gives a sandbox its addresses.
+//!
+//! There are two. The engine, by its own bridge; or the kubelet itself ([`native`]), on a sandbox whose network the engine leaves
+//! empty, which is faster and can reach beyond the node. [`Networked`] stands in front of the engine, so that the rest of the
+//! kubelet sees sandboxes with addresses and asks no further.
+
+mod choice;
+mod files;
+pub mod native;
+mod networked;
+
+pub use choice::obstacle;
+pub use native::Native;
+pub use networked::Networked;

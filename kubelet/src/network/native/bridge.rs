@@ -1,0 +1,224 @@
+//! The bridge of a node and the cables of its sandboxes: made, looked at, made good.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+
+use ipnet::IpNet;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use sha2::{Digest as _, Sha256};
+
+use super::ipam;
+use super::links::{self, Link};
+use super::netlink::Netlink;
+use super::netns::Namespace;
+use super::record::{Key, Record};
+
+/// What names of links of all nodes begin with; a name has 15 characters at most (IFNAMSIZ).
+const NODE: &str = "coracle-";
+const CABLE: &str = "cor";
+/// Bytes of a packet where no way out of this machine says how many: Ethernet's.
+const MTU: u32 = 1500;
+
+/// A node's bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bridge {
+    /// The name of the link.
+    pub name: String,
+    /// Fixed, because a bridge takes the least of its ports otherwise, which pods would notice whenever one comes or goes.
+    mac: [u8; 6],
+    ranges: Vec<IpNet>,
+}
+
+impl Bridge {
+    /// The name that a node's bridge has: of its own, because several nodes may share a machine.
+    pub fn name_of(node: &str) -> String {
+        let digest = hex::encode(&Sha256::digest(node)[..3]);
+        format!("{NODE}{digest}")
+    }
+
+    /// That of a node.
+    pub fn new(node: &str, ranges: Vec<IpNet>) -> Self {
+        let digest = Sha256::digest(node);
+        // Locally administered, one station.
+        Self {
+            name: Self::name_of(node),
+            mac: [0x02, digest[3], digest[4], digest[5], digest[6], digest[7]],
+            ranges,
+        }
+    }
+
+    /// The name of a sandbox's cable.
+    pub fn cable(&self, key: &Key) -> String {
+        let digest = Sha256::digest(format!("{} {} {}", self.name, key.uid, key.attempt));
+        format!("{CABLE}{}", &hex::encode(digest)[..12])
+    }
+
+    /// Makes sure that it is there, switched on, and has its addresses; whether it was missing.
+    pub fn ensure(&self, netlink: &mut Netlink) -> io::Result<(Link, bool)> {
+        let there = find(netlink, &self.name)?;
+        let is_new = there.is_none();
+        let link = match there {
+            Some(link) => link,
+            None => {
+                let mtu = mtu_outwards(netlink)?;
+                netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
+                find(netlink, &self.name)?
+                    .ok_or_else(|| io::Error::other("the bridge went as it was made"))?
+            }
+        };
+        if !link.is_up {
+            netlink.change(links::up(link.index), 0)?;
+        }
+        for range in &self.ranges {
+            let own = IpNet::new(ipam::gateway(*range), range.prefix_len()).map_err(io::Error::other)?;
+            netlink.change(links::address(link.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
+        }
+        self.set_kernel()?;
+        Ok((link, is_new))
+    }
+
+    /// Packets are handed on, and those of `localhost:PORT` of the host find their way back.
+    fn set_kernel(&self) -> io::Result<()> {
+        if self.ranges.iter().any(|range| range.addr().is_ipv4()) {
+            switch_on("ipv4/ip_forward")?;
+            switch_on(&format!("ipv4/conf/{}/route_localnet", self.name))?;
+        }
+        if self.ranges.iter().any(|range| range.addr().is_ipv6()) {
+            switch_on("ipv6/conf/all/forwarding")?;
+        }
+        Ok(())
+    }
+
+    /// Lays the cable of a sandbox whose process is in that namespace, and sets up the end inside.
+    pub fn lay(
+        &self,
+        netlink: &mut Netlink,
+        bridge: &Link,
+        key: &Key,
+        record: &Record,
+        pid: u32,
+        namespace: &Namespace,
+    ) -> io::Result<()> {
+        let name = self.cable(key);
+        let cable = || links::cable(&name, bridge.index, pid, bridge.mtu);
+        match netlink.change(cable(), NLM_F_CREATE | NLM_F_EXCL) {
+            // Of a try that was cut off.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.cut(netlink, &name)?;
+                netlink.change(cable(), NLM_F_CREATE | NLM_F_EXCL)?;
+            }
+            made => made?,
+        }
+        let ours =
+            find(netlink, &name)?.ok_or_else(|| io::Error::other(format!("{name} went as it was made")))?;
+        netlink.change(links::port(ours.index, bridge.index), 0)?;
+        namespace.within(|| self.set_up_inside(record))
+    }
+
+    fn set_up_inside(&self, record: &Record) -> io::Result<()> {
+        let mut netlink = Netlink::open()?;
+        let eth0 = find(&mut netlink, links::IN_POD)?
+            .ok_or_else(|| io::Error::other(format!("the pod has no {}", links::IN_POD)))?;
+        netlink.change(links::up(eth0.index), 0)?;
+        for ip in &record.addresses {
+            let Some(range) = self.ranges.iter().find(|range| range.contains(ip)) else { continue };
+            let own = IpNet::new(*ip, range.prefix_len()).map_err(io::Error::other)?;
+            netlink.change(links::address(eth0.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
+            let route = links::default_route(ipam::gateway(*range), eth0.index);
+            netlink.change(route, NLM_F_CREATE | NLM_F_REPLACE)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a port that somebody took from the bridge or switched off one again.
+    pub fn plug_in(&self, netlink: &mut Netlink, bridge: &Link, cable: &Link) -> io::Result<()> {
+        netlink.change(links::port(cable.index, bridge.index), 0)
+    }
+
+    /// Takes a cable away; one that is not there is fine.
+    pub fn cut(&self, netlink: &mut Netlink, name: &str) -> io::Result<()> {
+        match find(netlink, name)? {
+            Some(link) => gone_is_fine(netlink.change(links::remove(link.index), 0)),
+            None => Ok(()),
+        }
+    }
+
+    /// All cables that hang on the bridge or bear a name that ours bear, by name.
+    pub fn cables(&self, netlink: &mut Netlink, bridge: &Link) -> io::Result<HashMap<String, Link>> {
+        let all = list(netlink)?.into_iter();
+        let ours = all
+            .filter(|link| link.name.starts_with(CABLE) && link.bridge.is_none_or(|at| at == bridge.index));
+        Ok(ours.map(|link| (link.name.clone(), link)).collect())
+    }
+
+    /// Takes the bridge away.
+    pub fn remove(&self, netlink: &mut Netlink) -> io::Result<()> {
+        self.cut(netlink, &self.name)
+    }
+}
+
+/// What of these ranges is in use here by something else than the bridge of that name: the first such route.
+pub(super) fn overlap(netlink: &mut Netlink, ranges: &[IpNet], bridge: &str) -> io::Result<Option<IpNet>> {
+    let own = find(netlink, bridge)?.map(|link| link.index);
+    for range in ranges {
+        for message in netlink.list(links::routes(range.addr()))? {
+            let Message::NewRoute(route) = message else { continue };
+            let Some((to, by)) = links::destination(&route) else { continue };
+            let meets = to.contains(range) || range.contains(&to);
+            if to.prefix_len() > 0 && meets && (by.is_none() || by != own) {
+                return Ok(Some(to));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(()),
+        done => done,
+    }
+}
+
+/// The link of that name, if there is one.
+fn find(netlink: &mut Netlink, name: &str) -> io::Result<Option<Link>> {
+    match netlink.one(links::get(Some(name))) {
+        Ok(Some(Message::NewLink(message))) => Ok(Some(Link::of(&message))),
+        Ok(_) => Ok(None),
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn list(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
+    let all = netlink.list(links::get(None))?.into_iter();
+    Ok(all
+        .filter_map(|message| match message {
+            Message::NewLink(message) => Some(Link::of(&message)),
+            _ => None,
+        })
+        .collect())
+}
+
+/// The packet size of the way out of this machine, which pods' packets take too.
+fn mtu_outwards(netlink: &mut Netlink) -> io::Result<u32> {
+    let everywhere = std::net::Ipv4Addr::UNSPECIFIED.into();
+    let default = netlink.list(links::routes(everywhere))?.into_iter().find_map(|message| match message {
+        Message::NewRoute(route) => links::default_link(&route),
+        _ => None,
+    });
+    let Some(index) = default else { return Ok(MTU) };
+    Ok(list(netlink)?.into_iter().find(|link| link.index == index).map_or(MTU, |link| link.mtu))
+}
+
+/// Switches a setting of the kernel's network on, unless it is on: a directory that may not be written may hold what is right.
+fn switch_on(setting: &str) -> io::Result<()> {
+    let path = format!("/proc/sys/net/{setting}");
+    if fs::read_to_string(&path).is_ok_and(|now| now.trim() != "0") {
+        return Ok(());
+    }
+    fs::write(&path, "1")
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot write {path}: {error}")))
+}

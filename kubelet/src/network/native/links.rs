@@ -1,0 +1,209 @@
+//! What is asked of the kernel, in its own words. Pure.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute, LinkFlags,
+    LinkInfo, LinkMessage,
+};
+use netlink_packet_route::route::{
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+
+/// The name of a pod's own end, as CNI plugins call it.
+pub(super) const IN_POD: &str = "eth0";
+
+fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    if up {
+        message.header.flags = LinkFlags::Up;
+        message.header.change_mask = LinkFlags::Up;
+    }
+    message.attributes = attributes;
+    message
+}
+
+/// A bridge, up.
+pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
+    Message::NewLink(link(
+        vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::Address(mac.to_vec()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]),
+        ],
+        true,
+    ))
+}
+
+/// A cable whose one end is a port of the bridge, switched on, and whose other end is in the network of a process, off: an end cannot be on before it has another.
+pub(super) fn cable(name: &str, bridge: u32, pid: u32, mtu: u32) -> Message {
+    let inside = link(
+        vec![LinkAttribute::IfName(IN_POD.to_owned()), LinkAttribute::Mtu(mtu), LinkAttribute::NetNsPid(pid)],
+        false,
+    );
+    Message::NewLink(link(
+        vec![
+            LinkAttribute::IfName(name.to_owned()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::Controller(bridge),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::Kind(InfoKind::Veth),
+                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(inside))),
+            ]),
+        ],
+        true,
+    ))
+}
+
+/// Makes it a port of the bridge, if it is none, that sends back by the way something came, so that a pod reaches itself by a port of the host.
+pub(super) fn port(index: u32, bridge: u32) -> Message {
+    let mut message = link(
+        vec![
+            LinkAttribute::Controller(bridge),
+            LinkAttribute::LinkInfo(vec![
+                LinkInfo::PortKind(InfoPortKind::Bridge),
+                LinkInfo::PortData(InfoPortData::BridgePort(vec![InfoBridgePort::HairpinMode(true)])),
+            ]),
+        ],
+        true,
+    );
+    message.header.index = index;
+    Message::SetLink(message)
+}
+
+/// Switches a link on.
+pub(super) fn up(index: u32) -> Message {
+    let mut message = link(Vec::new(), true);
+    message.header.index = index;
+    Message::SetLink(message)
+}
+
+/// All links, or the one of that name.
+pub(super) fn get(name: Option<&str>) -> Message {
+    Message::GetLink(link(
+        name.map(|name| LinkAttribute::IfName(name.to_owned())).into_iter().collect(),
+        false,
+    ))
+}
+
+/// Takes a link away.
+pub(super) fn remove(index: u32) -> Message {
+    let mut message = link(Vec::new(), false);
+    message.header.index = index;
+    Message::DelLink(message)
+}
+
+/// Gives a link an address.
+pub(super) fn address(index: u32, net: IpNet) -> Message {
+    let mut message = AddressMessage::default();
+    message.header.family = family(net.addr());
+    message.header.prefix_len = net.prefix_len();
+    message.header.scope = AddressScope::Universe;
+    message.header.index = index;
+    // It is ours by reckoning: nobody else is asked whether he has it, which would take a second in IPv6.
+    message.header.flags = AddressHeaderFlags::Nodad;
+    message.attributes = vec![AddressAttribute::Local(net.addr()), AddressAttribute::Address(net.addr())];
+    if let IpNet::V4(net) = net {
+        message.attributes.push(AddressAttribute::Broadcast(net.broadcast()));
+        message.header.flags = AddressHeaderFlags::empty();
+    }
+    Message::NewAddress(message)
+}
+
+/// The way to everywhere else.
+pub(super) fn default_route(gateway: IpAddr, index: u32) -> Message {
+    let mut message = RouteMessage::default();
+    message.header = RouteHeader {
+        address_family: family(gateway),
+        table: RouteHeader::RT_TABLE_MAIN,
+        protocol: RouteProtocol::Static,
+        scope: RouteScope::Universe,
+        kind: RouteType::Unicast,
+        ..RouteHeader::default()
+    };
+    let gateway = match gateway {
+        IpAddr::V4(ip) => RouteAddress::Inet(ip),
+        IpAddr::V6(ip) => RouteAddress::Inet6(ip),
+    };
+    message.attributes = vec![RouteAttribute::Gateway(gateway), RouteAttribute::Oif(index)];
+    Message::NewRoute(message)
+}
+
+/// All routes of a family.
+pub(super) fn routes(of: IpAddr) -> Message {
+    let mut message = RouteMessage::default();
+    message.header.address_family = family(of);
+    Message::GetRoute(message)
+}
+
+/// Where a route leads to, and through which link; `None` for what says nothing of addresses in use, as the default route.
+pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)> {
+    if message.header.kind != RouteType::Unicast || message.header.table != RouteHeader::RT_TABLE_MAIN {
+        return None;
+    }
+    let to = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
+        RouteAttribute::Destination(RouteAddress::Inet6(ip)) => Some(IpAddr::from(*ip)),
+        _ => None,
+    })?;
+    let by = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    });
+    Some((IpNet::new(to, message.header.destination_prefix_length).ok()?, by))
+}
+
+/// The link by which everything goes that goes nowhere else, if this is that route.
+pub(super) fn default_link(message: &RouteMessage) -> Option<u32> {
+    let is_default = message.header.destination_prefix_length == 0
+        && message.header.kind == RouteType::Unicast
+        && message.header.table == RouteHeader::RT_TABLE_MAIN;
+    let by = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => Some(*index),
+        _ => None,
+    });
+    by.filter(|_| is_default)
+}
+
+/// A link as far as it matters here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Its number.
+    pub index: u32,
+    /// Its name.
+    pub name: String,
+    /// The bridge it is a port of.
+    pub bridge: Option<u32>,
+    /// Whether it is switched on.
+    pub is_up: bool,
+    /// Bytes of its largest packet.
+    pub mtu: u32,
+}
+
+impl Link {
+    /// As a message tells of it.
+    pub fn of(message: &LinkMessage) -> Self {
+        let mut link = Self {
+            index: message.header.index,
+            is_up: message.header.flags.contains(LinkFlags::Up),
+            ..Self::default()
+        };
+        for attribute in &message.attributes {
+            match attribute {
+                LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::Controller(index) => link.bridge = Some(*index),
+                LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                _ => {}
+            }
+        }
+        link
+    }
+}
+
+fn family(ip: IpAddr) -> AddressFamily {
+    if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}

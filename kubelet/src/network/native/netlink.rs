@@ -1,0 +1,80 @@
+//! A conversation with the kernel about links, addresses and routes, in the network namespace it was begun in.
+
+use std::io;
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// One socket; a question is answered before the next is asked.
+pub(super) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Begins one in the namespace of this thread.
+    pub fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Has something changed; `flags` are those of the message beside "request" and "acknowledge".
+    ///
+    /// # Errors
+    /// The kernel's, by its number.
+    pub fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).map(drop)
+    }
+
+    /// The one thing that the message asks for.
+    pub fn one(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
+        Ok(self.ask(message, NLM_F_REQUEST | NLM_F_ACK)?.pop())
+    }
+
+    /// All there is of what the message asks for.
+    pub fn list(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_DUMP)
+    }
+
+    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+        self.sequence += 1;
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut packet = NetlinkMessage::new(header, NetlinkPayload::from(message));
+        packet.finalize();
+        let mut bytes = vec![0; packet.buffer_len()];
+        packet.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut all = Vec::new();
+        loop {
+            let (bytes, _) = self.socket.recv_from_full()?;
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let packet =
+                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
+                let length = (packet.header.length as usize).next_multiple_of(4);
+                rest = rest.get(length..).unwrap_or_default();
+                if packet.header.sequence_number != self.sequence {
+                    continue;
+                }
+                match packet.payload {
+                    NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(all),
+                    NetlinkPayload::InnerMessage(message) => all.push(message),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

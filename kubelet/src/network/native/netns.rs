@@ -1,0 +1,49 @@
+//! Network namespaces: which one a process is in, and work inside one.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+/// A network namespace, held open.
+pub(super) struct Namespace {
+    file: File,
+    /// Its number, which no other has while this one is there.
+    pub number: u64,
+}
+
+impl Namespace {
+    /// That of a process.
+    ///
+    /// # Errors
+    /// When the process is gone, or it is the very one of the host, which is no pod's.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let file = File::open(format!("/proc/{pid}/ns/net"))?;
+        let number = file.metadata()?.ino();
+        if number == of_host()? {
+            return Err(io::Error::other(format!("process {pid} is in the host's network")));
+        }
+        Ok(Self { file, number })
+    }
+
+    /// Does something inside, on a thread of its own, because a thread that has gone in is of no other use.
+    pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let inside =
+                std::thread::Builder::new().name("pod-network".to_owned()).spawn_scoped(scope, || {
+                    move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                    work()
+                })?;
+            inside
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the thread inside the pod's network ended")))
+        })
+    }
+}
+
+/// The number of the namespace this process is in.
+pub(super) fn of_host() -> io::Result<u64> {
+    Ok(std::fs::metadata("/proc/self/ns/net")?.ino())
+}

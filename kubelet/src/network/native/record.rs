@@ -1,0 +1,111 @@
+//! What is kept on disk of a sandbox's network, from before the engine makes the sandbox until it is gone.
+//!
+//! A sandbox has a directory with three files: what a pod sees as `/etc/hosts` and `/etc/resolv.conf`, and the record, which is
+//! written last and so says that the others are whole. Nothing is flushed: what a power cut takes, its sandboxes have not outlived.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::observed::PodUid;
+use crate::runtime::spec::HostPort;
+
+const RECORD: &str = "record.json";
+/// What is mounted as `/etc/hosts`.
+pub(super) const HOSTS: &str = "hosts";
+/// What is mounted as `/etc/resolv.conf`.
+pub(super) const RESOLV: &str = "resolv.conf";
+
+/// Which sandbox: a pod's UID and how many it had before.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The pod.
+    pub uid: PodUid,
+    /// Sandboxes it had before.
+    pub attempt: u32,
+}
+
+/// What a sandbox has been given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    uid: String,
+    attempt: u32,
+    /// The primary one first.
+    pub addresses: Vec<IpAddr>,
+    /// Ports of the host.
+    pub ports: Vec<HostPort>,
+}
+
+impl Record {
+    /// Of that sandbox.
+    pub fn new(key: &Key, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
+        Self { uid: key.uid.to_string(), attempt: key.attempt, addresses, ports }
+    }
+
+    fn key(&self) -> Key {
+        Key { uid: PodUid::new(&self.uid), attempt: self.attempt }
+    }
+}
+
+/// The directory of all records.
+pub(super) struct Records {
+    directory: PathBuf,
+}
+
+impl Records {
+    /// Opens it, with all that is there; what was not finished goes.
+    ///
+    /// # Errors
+    /// When it cannot be made or read.
+    pub fn open(directory: &Path) -> io::Result<(Self, Vec<(Key, Record)>)> {
+        fs::create_dir_all(directory)?;
+        let records = Self { directory: directory.to_owned() };
+        let mut found = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                continue;
+            }
+            let path = entry.path();
+            let read = fs::read(path.join(RECORD)).map_err(drop);
+            match read.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).map_err(drop)) {
+                Ok(record) if path == records.path(&record.key()) => found.push((record.key(), record)),
+                Ok(_) | Err(()) => fs::remove_dir_all(path)?,
+            }
+        }
+        Ok((records, found))
+    }
+
+    /// The directory of one.
+    pub fn path(&self, key: &Key) -> PathBuf {
+        self.directory.join(format!("{}_{}", key.uid, key.attempt))
+    }
+
+    /// Writes one and its files.
+    pub fn write(&self, key: &Key, record: &Record, hosts: &str, resolv: &str) -> io::Result<()> {
+        let path = self.path(key);
+        fs::create_dir_all(&path)?;
+        fs::write(path.join(HOSTS), hosts)?;
+        fs::write(path.join(RESOLV), resolv)?;
+        let mut file = tempfile::NamedTempFile::new_in(&path)?;
+        file.write_all(&serde_json::to_vec(record)?)?;
+        file.persist(path.join(RECORD))?;
+        Ok(())
+    }
+
+    /// Takes one away, the record first.
+    pub fn remove(&self, key: &Key) -> io::Result<()> {
+        let path = self.path(key);
+        match fs::remove_file(path.join(RECORD)).and_then(|()| fs::remove_dir_all(path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

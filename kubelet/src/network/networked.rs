@@ -1,0 +1,183 @@
+//! The engine, with the kubelet's own network on its sandboxes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+
+use super::Native;
+use crate::observed::{self, PodUid, State};
+use crate::runtime::spec::Network;
+use crate::runtime::{
+    ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Identity, Image,
+    Info, Listed, LogOptions, PullStep, Runtime, SandboxSpec, Seen, Started, Stream,
+};
+
+/// An engine whose sandboxes get their network from the kubelet. A sandbox that runs and has no network yet is shown as one that
+/// was not started, because starting it again is what helps. Those that the engine gave a network, before or on the host's, pass as
+/// they are.
+pub struct Networked {
+    engine: Arc<dyn Runtime>,
+    native: Arc<Native>,
+}
+
+impl Networked {
+    /// Puts the network in front of the engine.
+    pub fn new(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
+        Arc::new(Self { engine, native })
+    }
+
+    /// A sandbox as it is with its network.
+    fn shown(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
+        self.native.met(identity, &sandbox.id);
+        if let Some(network) = self.native.network(identity) {
+            if !matches!(sandbox.state, State::Exited(_)) {
+                sandbox.ips = network.addresses;
+            }
+            if sandbox.state.is_running() && !network.is_up {
+                sandbox.state = State::Created;
+            }
+        }
+        sandbox
+    }
+}
+
+#[async_trait]
+impl Runtime for Networked {
+    async fn list(&self) -> Result<Vec<Listed>, Error> {
+        let before = self.native.settled();
+        let listed = self.engine.list().await?;
+        let kept = listed.iter().map(|found| &found.identity);
+        self.native.release_all_but(before, kept).await;
+        Ok(listed)
+    }
+
+    async fn look(&self, id: &str) -> Result<Seen, Error> {
+        Ok(match self.engine.look(id).await? {
+            Seen::Sandbox(identity, sandbox) => {
+                let sandbox = self.shown(&identity, sandbox);
+                Seen::Sandbox(identity, sandbox)
+            }
+            container @ Seen::Container(..) => container,
+        })
+    }
+
+    async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
+        if spec.network == Network::Host {
+            return self.engine.create_sandbox(spec).await;
+        }
+        let _making = self.native.reserve(spec).await?;
+        let bare = SandboxSpec {
+            network: Network::Bare,
+            host_ports: Vec::new(),
+            host_aliases: Vec::new(),
+            dns: Default::default(),
+            ..spec.clone()
+        };
+        let made = self.engine.create_sandbox(&bare).await?;
+        Ok(self.shown(&spec.identity, made))
+    }
+
+    async fn create_container(&self, spec: &ContainerSpec) -> Result<observed::Container, Error> {
+        let mounts = self.native.mounts(spec);
+        if mounts.is_empty() {
+            return self.engine.create_container(spec).await;
+        }
+        let mut spec = spec.clone();
+        spec.mounts.extend(mounts);
+        self.engine.create_container(&spec).await
+    }
+
+    async fn start(&self, id: &str) -> Result<Started, Error> {
+        let Started { seen, without } = self.engine.start(id).await?;
+        let seen = match seen {
+            Seen::Sandbox(identity, sandbox) => {
+                if let State::Running { pid, .. } = sandbox.state {
+                    self.native.attach(&identity, pid).await?;
+                }
+                let sandbox = self.shown(&identity, sandbox);
+                Seen::Sandbox(identity, sandbox)
+            }
+            container @ Seen::Container(..) => container,
+        };
+        Ok(Started { seen, without })
+    }
+
+    async fn remove(&self, id: &str) -> Result<(), Error> {
+        self.engine.remove(id).await?;
+        self.native.release(id).await;
+        Ok(())
+    }
+
+    async fn info(&self) -> Result<Info, Error> {
+        self.engine.info().await
+    }
+
+    async fn events(&self) -> Result<BoxStream<'static, Result<Event, Error>>, Error> {
+        self.engine.events().await
+    }
+
+    async fn signal(&self, id: &str, signal: &str) -> Result<(), Error> {
+        self.engine.signal(id, signal).await
+    }
+
+    async fn wait(&self, id: &str, at_most: Duration) -> Result<bool, Error> {
+        self.engine.wait(id, at_most).await
+    }
+
+    async fn exec(
+        &self,
+        id: &str,
+        command: &[String],
+        at_most: Duration,
+        limit: usize,
+    ) -> Result<ExecOutput, Error> {
+        self.engine.exec(id, command, at_most, limit).await
+    }
+
+    async fn exec_start(&self, id: &str, request: &ExecRequest) -> Result<ExecSession, Error> {
+        self.engine.exec_start(id, request).await
+    }
+
+    async fn exec_resize(&self, session: &str, width: u16, height: u16) -> Result<(), Error> {
+        self.engine.exec_resize(session, width, height).await
+    }
+
+    async fn exec_exit_code(&self, session: &str) -> Result<Option<i32>, Error> {
+        self.engine.exec_exit_code(session).await
+    }
+
+    async fn attach(&self, id: &str, stdin: bool) -> Result<ExecSession, Error> {
+        self.engine.attach(id, stdin).await
+    }
+
+    async fn attach_resize(&self, id: &str, width: u16, height: u16) -> Result<(), Error> {
+        self.engine.attach_resize(id, width, height).await
+    }
+
+    async fn dial(&self, pod: &PodUid, port: u16) -> Result<Box<dyn Duplex>, Error> {
+        self.engine.dial(pod, port).await
+    }
+
+    async fn logs(
+        &self,
+        id: &str,
+        options: &LogOptions,
+    ) -> Result<BoxStream<'static, Result<(Stream, Bytes), Error>>, Error> {
+        self.engine.logs(id, options).await
+    }
+
+    async fn image(&self, name: &str) -> Result<Option<Image>, Error> {
+        self.engine.image(name).await
+    }
+
+    async fn pull(
+        &self,
+        name: &str,
+        credentials: Option<&Credentials>,
+    ) -> Result<BoxStream<'static, Result<PullStep, Error>>, Error> {
+        self.engine.pull(name, credentials).await
+    }
+}
