@@ -31,7 +31,11 @@ impl Networked {
 
     /// A sandbox as it is with its network.
     fn shown(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
-        self.native.met(identity, &sandbox.id);
+        let process = match sandbox.state {
+            State::Running { pid, .. } => Some(pid),
+            State::Created | State::Exited(_) => None,
+        };
+        self.native.met(identity, &sandbox.id, process);
         if let Some(network) = self.native.network(identity) {
             if !matches!(sandbox.state, State::Exited(_)) {
                 sandbox.ips = network.addresses;

@@ -58,7 +58,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
-    let runtime = network::connect(&options, runtime, &outbox).await?;
+    let network = network::connect(&options, runtime, &outbox).await?;
+    let runtime = network.runtime.clone();
     let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
@@ -138,6 +139,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(until_told(stop));
     let served = server::serve_socket(&root_dir, &context, stopped).await;
     journal.write_last(board).await;
+    network.close().await;
     served.context("cannot serve the node's API")
 }
 

@@ -148,8 +148,7 @@ impl Bridge {
     /// All cables that hang on the bridge or bear a name that ours bear, by name.
     pub fn cables(&self, netlink: &mut Netlink, bridge: &Link) -> io::Result<HashMap<String, Link>> {
         let all = list(netlink)?.into_iter();
-        let ours = all
-            .filter(|link| link.name.starts_with(CABLE) && link.bridge.is_none_or(|at| at == bridge.index));
+        let ours = all.filter(|link| is_cable(&link.name) && link.bridge.is_none_or(|at| at == bridge.index));
         Ok(ours.map(|link| (link.name.clone(), link)).collect())
     }
 
@@ -157,6 +156,11 @@ impl Bridge {
     pub fn remove(&self, netlink: &mut Netlink) -> io::Result<()> {
         self.cut(netlink, &self.name)
     }
+}
+
+/// Whether a link of that name may be a cable of ours, or another node's here.
+pub(super) fn is_cable(name: &str) -> bool {
+    name.starts_with(CABLE) && !name.starts_with(NODE)
 }
 
 /// What of these ranges is in use here by something else than the bridge of that name: the first such route.

@@ -6,6 +6,7 @@
 
 mod bridge;
 mod ipam;
+mod keeper;
 mod links;
 mod netlink;
 mod netns;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ipnet::IpNet;
 
 use self::bridge::Bridge;
+pub use self::keeper::keep;
 use self::netlink::Netlink;
 use self::netns::Namespace;
 pub use self::record::Key;
@@ -189,13 +191,18 @@ impl Native {
         Ok(all)
     }
 
-    /// Notes which id the engine gave to a sandbox.
-    pub fn met(&self, identity: &Identity, id: &str) {
+    /// Notes which id the engine gave to a sandbox, and which process it has.
+    pub fn met(&self, identity: &Identity, id: &str, process: Option<u32>) {
         let key = key(identity);
         let mut state = self.state();
-        if state.sandboxes.contains_key(&key) && !state.ids.contains_key(id) {
-            state.ids.retain(|_, other| *other != key);
-            state.ids.insert(id.to_owned(), key);
+        let State { sandboxes, ids, .. } = &mut *state;
+        let Some(sandbox) = sandboxes.get_mut(&key) else { return };
+        if let (true, None, Some(pid)) = (sandbox.is_up, sandbox.leads_to, process) {
+            sandbox.leads_to = Namespace::of(pid).ok().map(|namespace| (pid, namespace.number));
+        }
+        if !ids.contains_key(id) {
+            ids.retain(|_, other| *other != key);
+            ids.insert(id.to_owned(), key);
         }
     }
 
@@ -281,6 +288,17 @@ impl Native {
         if let Some(key) = key {
             self.give_back(key).await;
         }
+    }
+
+    /// Takes the network down when no pod has any of it, so that nothing stays of a node that is not used any more.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn close(&self) -> io::Result<()> {
+        if !self.state().sandboxes.is_empty() {
+            return Ok(());
+        }
+        self.bridge.remove(&mut Netlink::open()?)
     }
 
     /// The cable went with the sandbox's network.
