@@ -12,6 +12,8 @@ use bollard::query_parameters::{
 };
 use futures_util::{Stream, StreamExt};
 
+use crate::network;
+
 /// The image every test pod runs; `hack/setup.sh test` builds it.
 pub const IMAGE: &str = "coracle/busybox:1";
 
@@ -193,12 +195,18 @@ impl Engine {
     pub async fn sweep(&self) {
         for container in self.list(NODE_LABEL).await.unwrap() {
             let node = &container.labels[NODE_LABEL];
-            let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
-            if pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists()) {
+            if is_of_no_test(node) {
                 self.remove_all(node).await;
             }
         }
+        network::remove(is_of_no_test);
     }
+}
+
+/// Whether a node is of a test that has ended.
+fn is_of_no_test(node: &str) -> bool {
+    let pid = node.strip_prefix("test-").and_then(|rest| rest.split('-').next());
+    pid.is_some_and(|pid| !std::path::Path::new("/proc").join(pid).exists())
 }
 
 /// Everything a stream of the engine brings, or why it broke off.

@@ -16,6 +16,7 @@ mod kubectl;
 mod lease;
 pub mod manifest;
 mod master;
+mod network;
 mod pod;
 mod private_engine;
 mod process;

@@ -11,6 +11,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::network;
 use crate::process::Process;
 use crate::{Container, DEADLINE, Engine, Pod, Port, binary, free_port, report, wait_until};
 
@@ -415,6 +416,7 @@ impl Drop for World {
             });
         });
         let _ = cleaned.join();
+        network::remove(|node| node == self.node);
         unmount_all(self.folder.path());
     }
 }

@@ -26,6 +26,8 @@ const MTU: u32 = 1500;
 pub(super) struct Bridge {
     /// The name of the link.
     pub name: String,
+    /// Its node's, which the link bears as its alias.
+    node: String,
     /// Fixed, because a bridge takes the least of its ports otherwise, which pods would notice whenever one comes or goes.
     mac: [u8; 6],
     ranges: Vec<IpNet>,
@@ -44,6 +46,7 @@ impl Bridge {
         // Locally administered, one station.
         Self {
             name: Self::name_of(node),
+            node: node.to_owned(),
             mac: [0x02, digest[3], digest[4], digest[5], digest[6], digest[7]],
             ranges,
         }
@@ -64,8 +67,10 @@ impl Bridge {
             None => {
                 let mtu = mtu_outwards(netlink)?;
                 netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
-                find(netlink, &self.name)?
-                    .ok_or_else(|| io::Error::other("the bridge went as it was made"))?
+                let made = find(netlink, &self.name)?;
+                let made = made.ok_or_else(|| io::Error::other("the bridge went as it was made"))?;
+                netlink.change(links::note(made.index, &format!("pods of node {}", self.node)), 0)?;
+                made
             }
         };
         if !link.is_up {
@@ -102,7 +107,9 @@ impl Bridge {
         namespace: &Namespace,
     ) -> io::Result<()> {
         let name = self.cable(key);
-        let cable = || links::cable(&name, bridge.index, pid, bridge.mtu);
+        let primary =
+            record.addresses.first().ok_or_else(|| io::Error::other("the sandbox has no address"))?;
+        let cable = || links::cable(&name, bridge.index, pid, links::mac(*primary), bridge.mtu);
         match netlink.change(cable(), NLM_F_CREATE | NLM_F_EXCL) {
             // Of a try that was cut off.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -40,9 +40,14 @@ pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
 }
 
 /// A cable whose one end is a port of the bridge, switched on, and whose other end is in the network of a process, off: an end cannot be on before it has another.
-pub(super) fn cable(name: &str, bridge: u32, pid: u32, mtu: u32) -> Message {
+pub(super) fn cable(name: &str, bridge: u32, pid: u32, mac: [u8; 6], mtu: u32) -> Message {
     let inside = link(
-        vec![LinkAttribute::IfName(IN_POD.to_owned()), LinkAttribute::Mtu(mtu), LinkAttribute::NetNsPid(pid)],
+        vec![
+            LinkAttribute::IfName(IN_POD.to_owned()),
+            LinkAttribute::Address(mac.to_vec()),
+            LinkAttribute::Mtu(mtu),
+            LinkAttribute::NetNsPid(pid),
+        ],
         false,
     );
     Message::NewLink(link(
@@ -59,6 +64,16 @@ pub(super) fn cable(name: &str, bridge: u32, pid: u32, mtu: u32) -> Message {
     ))
 }
 
+/// The hardware address that goes with a pod's: whoever has it gets the same, so that neighbours need not learn anew. The prefix is the one
+/// that CNI's plugins use.
+pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
+    let [.., a, b, c, d] = match primary {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    [0x0a, 0x58, a, b, c, d]
+}
+
 /// Makes it a port of the bridge, if it is none, that sends back by the way something came, so that a pod reaches itself by a port of the host.
 pub(super) fn port(index: u32, bridge: u32) -> Message {
     let mut message = link(
@@ -71,6 +86,13 @@ pub(super) fn port(index: u32, bridge: u32) -> Message {
         ],
         true,
     );
+    message.header.index = index;
+    Message::SetLink(message)
+}
+
+/// Says for people whose link it is.
+pub(super) fn note(index: u32, text: &str) -> Message {
+    let mut message = link(vec![LinkAttribute::IfAlias(text.to_owned())], false);
     message.header.index = index;
     Message::SetLink(message)
 }

@@ -1,0 +1,124 @@
+//! Sees to it that what was laid stays: whoever takes a bridge or a cable away finds it made good, and named in an event.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket};
+
+use super::bridge::is_cable;
+use super::links::Link;
+use super::netlink::Netlink;
+use super::netns::Namespace;
+use super::{Key, Native};
+use crate::disk;
+use crate::report::{About, Outbox, Severity};
+
+/// Links and IPv4 addresses: `RTMGRP_LINK` and `RTMGRP_IPV4_IFADDR` of rtnetlink.
+const GROUPS: u32 = 0x1 | 0x10;
+/// One change comes with others, our own among them: they are looked at together.
+const SETTLES: Duration = Duration::from_millis(200);
+/// After a look that failed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// Looks whenever something of the network changes, until the kubelet ends.
+pub async fn keep(native: Arc<Native>, outbox: Arc<Outbox>, node: String) {
+    loop {
+        if let Err(error) = follow(&native, &outbox, &node).await {
+            tracing::warn!(%error, "cannot see what becomes of the network of pods; trying again");
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn follow(native: &Arc<Native>, outbox: &Arc<Outbox>, node: &str) -> io::Result<()> {
+    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+    socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
+    loop {
+        // Once before the first change, for what has happened while nobody looked.
+        let looking = native.clone();
+        for mended in disk::run(move || looking.mend()).await? {
+            outbox.note(About::node(node), Severity::Warning, "PodNetworkRepaired", mended);
+        }
+        while !concerns(&socket.recv_from_full().await, &native.bridge.name) {}
+        tokio::time::sleep(SETTLES).await;
+    }
+}
+
+/// Whether what was heard is about something of ours; what cannot be understood or was lost may be.
+fn concerns(heard: &io::Result<(Vec<u8>, SocketAddr)>, bridge: &str) -> bool {
+    let Ok((bytes, _)) = heard else { return true };
+    let Ok(packet) = NetlinkMessage::<Message>::deserialize(bytes) else { return true };
+    match packet.payload {
+        NetlinkPayload::InnerMessage(Message::NewLink(link) | Message::DelLink(link)) => {
+            let name = Link::of(&link).name;
+            name == bridge || is_cable(&name)
+        }
+        NetlinkPayload::InnerMessage(Message::DelAddress(_)) => true,
+        _ => false,
+    }
+}
+
+impl Native {
+    /// Looks at the bridge and at every cable, and makes good what is not as it was laid; says what that was.
+    fn mend(&self) -> io::Result<Vec<String>> {
+        let mut mended = Vec::new();
+        let mut netlink = Netlink::open()?;
+        let (bridge, is_new) = self.bridge.ensure(&mut netlink)?;
+        let name = &self.bridge.name;
+        if is_new {
+            mended
+                .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it"));
+        }
+        let cables = self.bridge.cables(&mut netlink, &bridge)?;
+        for (key, leads_to) in self.laid() {
+            let cable = self.bridge.cable(&key);
+            match cables.get(&cable) {
+                Some(link) if link.is_up && link.bridge == Some(bridge.index) => {}
+                Some(link) => {
+                    self.bridge.plug_in(&mut netlink, &bridge, link)?;
+                    if !is_new {
+                        mended.push(format!(
+                            "{cable} was off or not on {name}: pod {} is connected again",
+                            key.uid
+                        ));
+                    }
+                }
+                None => {
+                    if self.lay_anew(&mut netlink, &bridge, &key, leads_to)? {
+                        mended
+                            .push(format!("{cable} was gone: pod {} is connected to {name} again", key.uid));
+                    }
+                }
+            }
+        }
+        Ok(mended)
+    }
+
+    fn laid(&self) -> Vec<(Key, Option<(u32, u64)>)> {
+        let state = self.state();
+        let up = state.sandboxes.iter().filter(|(_, sandbox)| sandbox.is_up);
+        up.map(|(key, sandbox)| (key.clone(), sandbox.leads_to)).collect()
+    }
+
+    /// Whether there was anything to lay it to: as a rule it went with the pod.
+    fn lay_anew(
+        &self,
+        netlink: &mut Netlink,
+        bridge: &Link,
+        key: &Key,
+        leads_to: Option<(u32, u64)>,
+    ) -> io::Result<bool> {
+        let Some((pid, number)) = leads_to else { return Ok(false) };
+        let Some(namespace) = Namespace::of(pid).ok().filter(|found| found.number == number) else {
+            return Ok(false);
+        };
+        let record = self.state().sandboxes.get(key).map(|sandbox| sandbox.record.clone());
+        let Some(record) = record else { return Ok(false) };
+        self.bridge.lay(netlink, bridge, key, &record, pid, &namespace)?;
+        Ok(true)
+    }
+}

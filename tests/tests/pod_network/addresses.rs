@@ -1,0 +1,138 @@
+//! Addresses: who gets which, who reaches whom, and that none is lost.
+
+use tests::World;
+use tests::manifest::{FOREVER, container, pod, sleeper};
+
+use crate::machine::{bridge, cables, node, records};
+
+/// A web server that answers with its own name.
+fn server(name: &str, more: &str) -> String {
+    let script = format!("mkdir /tmp/www; hostname >/tmp/www/index.html; httpd -p 80 -h /tmp/www; {FOREVER}");
+    pod(name, &format!("{more}\ncontainers:\n- {}", container("main", &script, "")))
+}
+
+async fn fetch(world: &World, from: &str, ip: &str) -> Result<String, String> {
+    let from = world.container(from, "main").await?;
+    let (answer, code) =
+        world.engine.exec(&from.id, &["timeout", "3", "wget", "-qO-", &format!("http://{ip}/")]).await;
+    if code == 0 { Ok(answer.trim().to_owned()) } else { Err(format!("{code}: {answer}")) }
+}
+
+#[tokio::test]
+async fn pods_reach_each_other_the_node_reaches_them_and_their_files_say_who_they_are() {
+    let world = node("net").await;
+    let more = "hostAliases: [{ip: 192.0.2.7, hostnames: [db.example]}]\ndnsPolicy: None\ndnsConfig: {nameservers: [192.0.2.53], searches: [x.example]}";
+    world.write("a.yaml", &server("a", more));
+    world.write("b.yaml", &server("b", ""));
+    let (a, b) = (world.wait_ready("a").await, world.wait_ready("b").await);
+    assert_ne!(a.ip(), b.ip());
+    for (from, to) in [("a", &b), ("b", &a), ("a", &a)] {
+        let name = world.pod_name(if to.ip() == a.ip() { "a" } else { "b" });
+        world
+            .wait_for("an answer", async || match fetch(&world, from, to.ip()).await? {
+                answer if answer == name => Ok(()),
+                other => Err(other),
+            })
+            .await;
+    }
+    let (ip, name) = (a.ip().to_owned(), world.pod_name("a"));
+    let asked = async || {
+        let url = format!("http://{ip}/");
+        let answer =
+            reqwest::get(url).await.map_err(|e| e.to_string())?.text().await.map_err(|e| e.to_string())?;
+        if answer.trim() == name { Ok(()) } else { Err(answer) }
+    };
+    world.wait_for("the node to reach a pod", asked).await;
+    let main = world.container("a", "main").await.unwrap();
+    let (hosts, _) = world.engine.exec(&main.id, &["cat", "/etc/hosts"]).await;
+    assert!(hosts.starts_with("# Kubernetes-managed hosts file."), "{hosts}");
+    assert!(hosts.contains(&format!("{ip}\t{name}\n")) && hosts.contains("192.0.2.7\tdb.example"), "{hosts}");
+    let (resolv, _) = world.engine.exec(&main.id, &["cat", "/etc/resolv.conf"]).await;
+    assert_eq!(resolv, "search x.example\nnameserver 192.0.2.53\n");
+}
+
+#[tokio::test]
+async fn a_kubelet_that_was_killed_finds_its_pods_addresses_again() {
+    let mut world = node("again").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    world.kill();
+    world.start().await;
+    world.write("b.yaml", &sleeper("b"));
+    let later = world.wait_ready("b").await;
+    let after = world.wait_ready("a").await;
+    assert_eq!((before.ip(), before.container_id("main")), (after.ip(), after.container_id("main")));
+    assert_ne!(before.ip(), later.ip());
+    assert_eq!(cables(&world).len(), 2);
+}
+
+#[tokio::test]
+async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_node() {
+    let mut world = World::new("little").await.with_flags(["--pod-cidr", "10.197.5.0/29"]);
+    world.start().await;
+    // Five addresses: the network, the bridge and the last are no pod's.
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        world.write(&format!("{name}.yaml"), &sleeper(name));
+    }
+    let mut waits = String::new();
+    world
+        .wait_for("one of them to wait", async || {
+            let pods = world.pods().await?;
+            let (ready, rest): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.is_ready());
+            waits = rest.first().map(|pod| pod.name().to_owned()).unwrap_or_default();
+            if (ready.len(), rest.len()) == (5, 1) {
+                Ok(())
+            } else {
+                Err(format!("{} are ready", ready.len()))
+            }
+        })
+        .await;
+    let waits = waits.trim_end_matches(&format!("-{}", world.node)).to_owned();
+    world.wait_for_event(&waits, "no address is left in 10.197.5.0/29, all 5 are taken").await;
+    let goes = if waits == "a" { "b" } else { "a" };
+    world.remove(&format!("{goes}.yaml"));
+    world.wait_gone(goes).await;
+    world.wait_ready(&waits).await;
+    assert_eq!((records(&world), cables(&world).len()), (5, 5));
+    for name in ["a", "b", "c", "d", "e", "f"].into_iter().filter(|name| *name != goes) {
+        world.remove(&format!("{name}.yaml"));
+    }
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        world.wait_gone(name).await;
+    }
+    world
+        .wait_for("the records to go", async || match records(&world) {
+            0 => Ok(()),
+            left => Err(format!("{left} are left")),
+        })
+        .await;
+    assert!(bridge(&world).is_some());
+    world.stop().await;
+    assert_eq!(bridge(&world), None);
+}
+
+#[tokio::test]
+async fn a_range_that_is_in_use_here_is_refused_by_name() {
+    let world = World::new("taken").await;
+    let first = node("first").await;
+    let range = {
+        let bridge = bridge(&first).unwrap();
+        let shown = crate::machine::ip(&["addr", "show", &bridge]);
+        let info = shown[0]["addr_info"].as_array().unwrap();
+        let v4 = info.iter().find(|info| info["family"] == "inet").unwrap();
+        v4["local"].as_str().unwrap().replace(".1", ".0")
+    };
+    let third = range.rsplit_once('.').unwrap().0.to_owned();
+    let mut world = world.with_flags(["--pod-cidr".to_owned(), format!("{third}.128/25")]);
+    world.launch();
+    world
+        .wait_for("the refusal", async || {
+            let log = world.log_tail();
+            if log.contains(&format!("this machine reaches {third}.0/24 already")) {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        })
+        .await;
+}
