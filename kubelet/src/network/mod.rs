@@ -8,6 +8,7 @@ mod choice;
 mod files;
 pub mod native;
 mod networked;
+pub mod nft;
 
 pub use choice::obstacle;
 pub use native::Native;

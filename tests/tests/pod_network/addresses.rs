@@ -1,9 +1,9 @@
 //! Addresses: who gets which, who reaches whom, and that none is lost.
 
-use tests::World;
 use tests::manifest::{FOREVER, container, pod, sleeper};
+use tests::{World, free_port};
 
-use crate::machine::{bridge, cables, node, records};
+use crate::machine::{bridge, cables, gateway, get, node, records};
 
 /// A web server that answers with its own name.
 fn server(name: &str, more: &str) -> String {
@@ -37,10 +37,8 @@ async fn pods_reach_each_other_the_node_reaches_them_and_their_files_say_who_the
     }
     let (ip, name) = (a.ip().to_owned(), world.pod_name("a"));
     let asked = async || {
-        let url = format!("http://{ip}/");
-        let answer =
-            reqwest::get(url).await.map_err(|e| e.to_string())?.text().await.map_err(|e| e.to_string())?;
-        if answer.trim() == name { Ok(()) } else { Err(answer) }
+        let answer = get(&ip, 80).await?;
+        if answer.ends_with(&format!("{name}\n")) { Ok(()) } else { Err(answer) }
     };
     world.wait_for("the node to reach a pod", asked).await;
     let main = world.container("a", "main").await.unwrap();
@@ -49,6 +47,40 @@ async fn pods_reach_each_other_the_node_reaches_them_and_their_files_say_who_the
     assert!(hosts.contains(&format!("{ip}\t{name}\n")) && hosts.contains("192.0.2.7\tdb.example"), "{hosts}");
     let (resolv, _) = world.engine.exec(&main.id, &["cat", "/etc/resolv.conf"]).await;
     assert_eq!(resolv, "search x.example\nnameserver 192.0.2.53\n");
+}
+
+#[tokio::test]
+async fn a_port_of_the_host_leads_to_its_pod_from_everywhere_and_nowhere_when_it_is_gone() {
+    let world = node("ports").await;
+    let port = free_port();
+    let number = port.number.to_string();
+    let ports = format!("ports: [{{containerPort: 80, hostPort: {number}}}]");
+    let script = format!("mkdir /tmp/www; hostname >/tmp/www/index.html; httpd -p 80 -h /tmp/www; {FOREVER}");
+    world.write("web.yaml", &pod("web", &format!("containers:\n- {}", container("main", &script, &ports))));
+    world.write("other.yaml", &server("other", ""));
+    world.wait_ready("web").await;
+    world.wait_ready("other").await;
+    let name = world.pod_name("web");
+    let gateway = gateway(&world);
+    for host in ["127.0.0.1", &gateway] {
+        world
+            .wait_for("the port of the host", async || match get(host, port.number).await? {
+                answer if answer.ends_with(&format!("{name}\n")) => Ok(()),
+                other => Err(other),
+            })
+            .await;
+    }
+    for from in ["other", "web"] {
+        let answer = fetch(&world, from, &format!("{gateway}:{number}")).await;
+        assert_eq!(answer, Ok(name.clone()), "from {from}");
+    }
+    world.remove("web.yaml");
+    world.wait_gone("web").await;
+    let closed = async || match get("127.0.0.1", port.number).await {
+        Err(error) if error.contains("refused") => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    world.wait_for("the port to be closed", closed).await;
 }
 
 #[tokio::test]
@@ -115,14 +147,7 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
 async fn a_range_that_is_in_use_here_is_refused_by_name() {
     let world = World::new("taken").await;
     let first = node("first").await;
-    let range = {
-        let bridge = bridge(&first).unwrap();
-        let shown = crate::machine::ip(&["addr", "show", &bridge]);
-        let info = shown[0]["addr_info"].as_array().unwrap();
-        let v4 = info.iter().find(|info| info["family"] == "inet").unwrap();
-        v4["local"].as_str().unwrap().replace(".1", ".0")
-    };
-    let third = range.rsplit_once('.').unwrap().0.to_owned();
+    let third = gateway(&first).rsplit_once('.').unwrap().0.to_owned();
     let mut world = world.with_flags(["--pod-cidr".to_owned(), format!("{third}.128/25")]);
     world.launch();
     world

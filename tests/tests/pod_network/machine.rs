@@ -1,9 +1,15 @@
 //! What the machine has of a node's network.
 
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::World;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// How long one question may take: a packet that is dropped is not answered at all.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A node whose network is the kubelet's.
 pub async fn node(name: &str) -> World {
@@ -24,11 +30,34 @@ pub fn change(arguments: &[&str]) {
     assert!(done.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
+/// What an address answers over HTTP to somebody on this machine.
+pub async fn get(host: &str, port: u16) -> Result<String, String> {
+    let asked = async {
+        let mut stream = TcpStream::connect((host, port)).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .map_err(|late| late.to_string())?
+        .map_err(|error| error.to_string())
+}
+
 /// The node's bridge.
 pub fn bridge(world: &World) -> Option<String> {
     let alias = format!("pods of node {}", world.node);
     let links = ip(&["link", "show", "type", "bridge"]);
     links.iter().find(|link| link["ifalias"] == alias).map(|link| link["ifname"].as_str().unwrap().to_owned())
+}
+
+/// The bridge's own address.
+pub fn gateway(world: &World) -> String {
+    let shown = ip(&["addr", "show", &bridge(world).unwrap()]);
+    let info = shown[0]["addr_info"].as_array().unwrap();
+    let v4 = info.iter().find(|info| info["family"] == "inet").unwrap();
+    v4["local"].as_str().unwrap().to_owned()
 }
 
 /// The cables on it.

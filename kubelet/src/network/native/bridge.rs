@@ -120,7 +120,7 @@ impl Bridge {
         }
         let ours =
             find(netlink, &name)?.ok_or_else(|| io::Error::other(format!("{name} went as it was made")))?;
-        netlink.change(links::port(ours.index, bridge.index), 0)?;
+        netlink.change(links::hairpin(ours.index), 0)?;
         namespace.within(|| self.set_up_inside(record))
     }
 
@@ -141,7 +141,8 @@ impl Bridge {
 
     /// Makes a port that somebody took from the bridge or switched off one again.
     pub fn plug_in(&self, netlink: &mut Netlink, bridge: &Link, cable: &Link) -> io::Result<()> {
-        netlink.change(links::port(cable.index, bridge.index), 0)
+        netlink.change(links::plug(cable.index, bridge.index), 0)?;
+        netlink.change(links::hairpin(cable.index), 0)
     }
 
     /// Takes a cable away; one that is not there is fine.

@@ -15,6 +15,7 @@ use super::netlink::Netlink;
 use super::netns::Namespace;
 use super::{Key, Native};
 use crate::disk;
+use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
 
 /// Links and IPv4 addresses: `RTMGRP_LINK` and `RTMGRP_IPV4_IFADDR` of rtnetlink.
@@ -37,15 +38,36 @@ pub async fn keep(native: Arc<Native>, outbox: Arc<Outbox>, node: String) {
 async fn follow(native: &Arc<Native>, outbox: &Arc<Outbox>, node: &str) -> io::Result<()> {
     let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
     socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
+    let mut rules = Watch::new().map_err(io::Error::other)?;
+    // Both once before the first change, for what has happened while nobody looked.
+    let (mut links_changed, mut rules_changed) = (true, true);
     loop {
-        // Once before the first change, for what has happened while nobody looked.
         let looking = native.clone();
-        for mended in disk::run(move || looking.mend()).await? {
+        let looked = disk::run(move || {
+            let mut mended = Vec::new();
+            let links = if links_changed { looking.mend(&mut mended) } else { Ok(()) };
+            let rules = if rules_changed { looking.mend_rules(&mut mended) } else { Ok(()) };
+            (mended, links.and(rules))
+        });
+        let (mended, looked) = looked.await;
+        for mended in mended {
             outbox.note(About::node(node), Severity::Warning, "PodNetworkRepaired", mended);
         }
-        while !concerns(&socket.recv_from_full().await, &native.bridge.name) {}
-        tokio::time::sleep(SETTLES).await;
+        looked?;
+        (links_changed, rules_changed) = (false, false);
+        tokio::select! {
+            () = heard_of(&mut socket, &native.bridge.name) => links_changed = true,
+            () = rules.changed() => rules_changed = true,
+        }
+        if links_changed {
+            tokio::time::sleep(SETTLES).await;
+        }
     }
+}
+
+/// Waits for a change of something of ours.
+async fn heard_of(socket: &mut TokioSocket, bridge: &str) {
+    while !concerns(&socket.recv_from_full().await, bridge) {}
 }
 
 /// Whether what was heard is about something of ours; what cannot be understood or was lost may be.
@@ -63,9 +85,8 @@ fn concerns(heard: &io::Result<(Vec<u8>, SocketAddr)>, bridge: &str) -> bool {
 }
 
 impl Native {
-    /// Looks at the bridge and at every cable, and makes good what is not as it was laid; says what that was.
-    fn mend(&self) -> io::Result<Vec<String>> {
-        let mut mended = Vec::new();
+    /// Looks at the bridge and at every cable, and makes good what is not as it was laid; tells what that was.
+    fn mend(&self, mended: &mut Vec<String>) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let (bridge, is_new) = self.bridge.ensure(&mut netlink)?;
         let name = &self.bridge.name;
@@ -74,28 +95,50 @@ impl Native {
                 .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it"));
         }
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
+        // What cannot be mended of one pod keeps no other from it.
+        let mut last = Ok(());
         for (key, leads_to) in self.laid() {
             let cable = self.bridge.cable(&key);
-            match cables.get(&cable) {
-                Some(link) if link.is_up && link.bridge == Some(bridge.index) => {}
+            let (done, what) = match cables.get(&cable) {
+                Some(link) if link.is_up && link.bridge == Some(bridge.index) => continue,
                 Some(link) => {
-                    self.bridge.plug_in(&mut netlink, &bridge, link)?;
-                    if !is_new {
-                        mended.push(format!(
-                            "{cable} was off or not on {name}: pod {} is connected again",
-                            key.uid
-                        ));
-                    }
+                    let plugged = self.bridge.plug_in(&mut netlink, &bridge, link);
+                    (plugged.map(|()| !is_new), format!("was off or not on {name}"))
                 }
-                None => {
-                    if self.lay_anew(&mut netlink, &bridge, &key, leads_to)? {
-                        mended
-                            .push(format!("{cable} was gone: pod {} is connected to {name} again", key.uid));
-                    }
+                None => (self.lay_anew(&mut netlink, &bridge, &key, leads_to), "was gone".to_owned()),
+            };
+            match done {
+                Ok(true) => mended.push(format!("{cable} {what}: pod {} is connected again", key.uid)),
+                Ok(false) => {}
+                Err(error) => {
+                    let text = format!("{cable} {what}, and pod {} cannot be connected: {error}", key.uid);
+                    last = Err(io::Error::new(error.kind(), text));
                 }
             }
         }
-        Ok(mended)
+        last
+    }
+
+    /// Looks at the rules for packets and sets them again where somebody took them away.
+    fn mend_rules(&self, mended: &mut Vec<String>) -> io::Result<()> {
+        let repairs = self.ensure_rules()?;
+        if repairs.table {
+            mended.push(format!(
+                "the table {} of packet rules was gone or changed: it is as it was",
+                self.packets.name
+            ));
+        }
+        if !repairs.ports.is_empty() {
+            mended.push(
+                "ports of the host that lead to pods were gone or changed: they are as they were".to_owned(),
+            );
+        }
+        for chain in repairs.opened {
+            mended.push(format!(
+                "the chain {chain} would have dropped what pods send and get: it lets them through"
+            ));
+        }
+        Ok(())
     }
 
     fn laid(&self) -> Vec<(Key, Option<(u32, u64)>)> {

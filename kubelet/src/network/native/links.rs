@@ -74,20 +74,21 @@ pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
     [0x0a, 0x58, a, b, c, d]
 }
 
-/// Makes it a port of the bridge, if it is none, that sends back by the way something came, so that a pod reaches itself by a port of the host.
-pub(super) fn port(index: u32, bridge: u32) -> Message {
-    let mut message = link(
-        vec![
-            LinkAttribute::Controller(bridge),
-            LinkAttribute::LinkInfo(vec![
-                LinkInfo::PortKind(InfoPortKind::Bridge),
-                LinkInfo::PortData(InfoPortData::BridgePort(vec![InfoBridgePort::HairpinMode(true)])),
-            ]),
-        ],
-        true,
-    );
+/// Plugs an end into the bridge, and switches it on.
+pub(super) fn plug(index: u32, bridge: u32) -> Message {
+    let mut message = link(vec![LinkAttribute::Controller(bridge)], true);
     message.header.index = index;
     Message::SetLink(message)
+}
+
+/// Has a port of a bridge send back by the way something came, so that a pod reaches itself by a port of the host.
+pub(super) fn hairpin(index: u32) -> Message {
+    let data = InfoPortData::BridgePort(vec![InfoBridgePort::HairpinMode(true)]);
+    let info = vec![LinkInfo::PortKind(InfoPortKind::Bridge), LinkInfo::PortData(data)];
+    let mut message = link(vec![LinkAttribute::LinkInfo(info)], false);
+    message.header.index = index;
+    // What a port is told about itself is heard in this kind of message alone.
+    Message::NewLink(message)
 }
 
 /// Says for people whose link it is.

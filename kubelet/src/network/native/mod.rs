@@ -10,6 +10,7 @@ mod keeper;
 mod links;
 mod netlink;
 mod netns;
+mod packets;
 mod range;
 mod record;
 
@@ -27,7 +28,7 @@ use self::netlink::Netlink;
 use self::netns::Namespace;
 pub use self::record::Key;
 use self::record::{HOSTS, RESOLV, Record, Records};
-use super::files;
+use super::{files, nft};
 use crate::disk;
 use crate::runtime::spec::{Dns, Mount};
 use crate::runtime::{ContainerSpec, Error, Identity, SandboxSpec, labels};
@@ -47,6 +48,7 @@ pub struct Settings {
 /// The network of one node's pods.
 pub struct Native {
     bridge: Bridge,
+    packets: nft::Node,
     ranges: Vec<IpNet>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
@@ -121,7 +123,10 @@ impl Native {
         }
         let state = State { sandboxes, last: vec![None; ranges.len()], ..State::default() };
         let host_dns = settings.host_dns;
-        Ok(Arc::new(Self { bridge, ranges, records, host_dns, state: Mutex::new(state) }))
+        let packets = packets::node(&bridge.name, &ranges);
+        let native = Arc::new(Self { bridge, packets, ranges, records, host_dns, state: Mutex::new(state) });
+        native.ensure_rules()?;
+        Ok(native)
     }
 
     /// The node's ranges, the primary one first.
@@ -252,6 +257,7 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let (bridge, _) = self.bridge.ensure(&mut netlink)?;
         self.bridge.lay(&mut netlink, &bridge, key, &record, pid, &namespace)?;
+        self.open_ports(&record)?;
         if let Some(sandbox) = self.state().sandboxes.get_mut(key) {
             sandbox.is_up = true;
             sandbox.leads_to = Some((pid, namespace.number));
@@ -298,13 +304,19 @@ impl Native {
         if !self.state().sandboxes.is_empty() {
             return Ok(());
         }
+        self.remove_rules()?;
         self.bridge.remove(&mut Netlink::open()?)
     }
 
     /// The cable went with the sandbox's network.
     async fn give_back(self: &Arc<Self>, key: Key) {
         let (native, gone) = (self.clone(), key.clone());
-        let removed = disk::run(move || native.records.remove(&gone)).await;
+        let had = self.state().sandboxes.get(&key).map(|sandbox| sandbox.record.clone());
+        let removed = disk::run(move || {
+            had.map_or(Ok(()), |had| native.close_ports(&had))?;
+            native.records.remove(&gone)
+        })
+        .await;
         if let Err(error) = removed {
             tracing::warn!(pod = %key.uid, %error, "the record of a sandbox's network stays behind until the next start");
         }
