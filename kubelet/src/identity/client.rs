@@ -102,8 +102,9 @@ impl Keeper {
                     // What was believed once is what is believed ever after.
                     Some(known) => match discover::again(&both(&known, &join), &known.authority).await {
                         Ok(info) => {
-                            let known = self.take(known, &info).await?.showing(Shows::Nothing);
-                            Found { known, prefix: info.prefix, server_time: info.server_time }
+                            let (prefix, server_time) = (info.prefix.clone(), info.server_time);
+                            let known = self.take(known, info).await?.known().showing(Shows::Nothing);
+                            Found { known, prefix, server_time }
                         }
                         // Who tells of the cluster is away, or has moved.
                         Err(Trouble::Unreachable { .. }) => {

@@ -5,6 +5,7 @@
 mod across;
 mod hosts;
 mod machine;
+mod overlap;
 mod policies;
 mod reached;
 mod roots;

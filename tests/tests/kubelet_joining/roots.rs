@@ -29,7 +29,7 @@ fn authorities(node: &World) -> Result<String, String> {
 }
 
 /// Waits until a node believes these roots and no others: servers, and the clients of its own API.
-async fn believes(node: &World, roots: &[&str]) {
+pub async fn believes(node: &World, roots: &[&str]) {
     let look = async || {
         let clients = fs::read_to_string(pem(node, "ca.crt")).map_err(|error| error.to_string())?;
         let servers = authorities(node)?;
@@ -57,7 +57,7 @@ async fn is_signed_anew(node: &World, master: &Master) {
 }
 
 /// Starts a kubelet with that line, and waits until its log says so from then on.
-async fn begins(node: &mut World, line: &str, text: &str) {
+pub async fn begins(node: &mut World, line: &str, text: &str) {
     let begun = fs::read_to_string(node.log_path()).unwrap().len();
     node.set_flags(["--node-ip", "127.0.0.1", "--bootstrap", line]);
     node.launch();

@@ -59,6 +59,7 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     let wanted = Known {
         servers: vec!["https://a:1".to_owned()],
         authority: chain.as_bytes().to_vec(),
+        leaving: Vec::new(),
         before: vec!["00".to_owned()],
         shows: Shows::Nothing,
     };
@@ -130,8 +131,13 @@ fn everything_in_the_way_says_what_to_do() {
 
 #[test]
 fn clocks_that_are_apart_are_told() {
-    let known =
-        Known { servers: Vec::new(), authority: Vec::new(), before: Vec::new(), shows: Shows::Nothing };
+    let known = Known {
+        servers: Vec::new(),
+        authority: Vec::new(),
+        leaving: Vec::new(),
+        before: Vec::new(),
+        shows: Shows::Nothing,
+    };
     let found = |server_time| Found { known: known.clone(), prefix: String::new(), server_time };
     let now = Timestamp::UNIX_EPOCH;
     for (seconds, expected) in [(0, false), (60, false), (61, true), (-61, true)] {
