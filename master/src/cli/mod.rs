@@ -122,6 +122,16 @@ fn discovery(of: &Discovery) -> ExitCode {
 fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
     let (directory, now) = (DataDir::at(data_dir), Timestamp::now());
     let pki = directory.pki();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if how.retire && !how.force {
+        rotate::complete(&pki)?;
+        let late = runtime.block_on(check::shut_out(data_dir)).unwrap_or_else(|why| vec![why]);
+        anyhow::ensure!(
+            late.is_empty(),
+            "the root of before is not retired, for nodes may be shut out:\n{}\n`master rotate-ca --retire --force` retires it all the same",
+            late.join("\n")
+        );
+    }
     let done = match how {
         RotateCa { retire: true, .. } if rotate::retire(&pki)? => {
             "the root of before is retired: what it signed is void".to_owned()
@@ -144,7 +154,6 @@ fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
             )
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let heard = match runtime.block_on(crate::backup::reload(data_dir))? {
         true => "The master that runs here has taken it up",
         false => "No master runs here: the next start takes it up",

@@ -87,7 +87,11 @@ async fn a_root_is_made_anew_and_the_old_one_retired_while_the_kubelet_runs() {
     is_signed_anew(&node, &master).await;
     logs(&master, &pod).await;
 
-    rotate(&master, &["--retire"]).await;
+    // A person made its Node, and it has not written to that: nobody knows what it shows.
+    let refused = master.verb(&["rotate-ca", "--retire"]).await;
+    let unknown = format!("of which nobody knows who signed their certificate: {}", node.node);
+    assert!(refused.code != 0 && refused.stderr.contains(&unknown), "{refused:?}");
+    rotate(&master, &["--retire", "--force"]).await;
     believes(&node, &[&new]).await;
     logs(&master, &pod).await;
     is_in(&node, &master, "kubelet:").await;

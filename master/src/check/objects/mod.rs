@@ -18,6 +18,7 @@ mod webhooks;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,7 +49,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// Everything that is read; a kind that several checks look at is read once.
 const ROWS: &[Row] = &[
     row(
-        Kind::of("", "Node", "nodes", false),
+        Kind::of("", "Node", NODES, false),
         &[
             "metadata.annotations",
             "spec.unschedulable",
@@ -87,7 +88,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
-        &["spec.signerName", "spec.username", "status"],
+        &["spec.signerName", "spec.username", "spec.request", "status"],
     ),
     row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
     row(
@@ -131,6 +132,7 @@ const ROWS: &[Row] = &[
     row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
 ];
 
+const NODES: &str = "nodes";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
@@ -178,37 +180,58 @@ impl World {
     /// Reads everything. A server that stops answering is not asked on.
     pub async fn read(client: &Client, now: Timestamp, version: Version) -> Self {
         let mut world = Self { now, version, ..Self::default() };
-        for Row { kind, namespace, kept } in ROWS {
-            let (mut objects, mut count) = (Vec::new(), 0);
-            let read = client
-                .list(kind, namespace, |object| {
-                    count += 1;
-                    if objects.len() < MOST_OBJECTS {
-                        objects.push(Object::keeping(kept, &object));
-                    }
-                })
-                .await;
-            match read {
-                Ok(_) => {
-                    if count > MOST_OBJECTS {
-                        let why = format!("of {count} only {MOST_OBJECTS} were looked at");
-                        world.lack(kind, namespace, Severity::Warning, why);
-                    }
-                    world.lists.insert(kind.plural.to_string(), objects);
-                }
-                // An older server has none of these.
-                Err(error) if error.is_no_such_path() => {
-                    world.lists.insert(kind.plural.to_string(), Vec::new());
-                }
-                Err(error) => {
-                    world.lack(kind, namespace, Severity::Problem, error.whole());
-                    if matches!(error, Error::Lost(_)) {
-                        break;
-                    }
-                }
+        for row in ROWS {
+            if world.take_in(client, row).await.is_break() {
+                break;
             }
         }
         world
+    }
+
+    /// Reads the nodes alone.
+    ///
+    /// # Errors
+    /// Why not all of them were read.
+    pub async fn of_nodes(client: &Client) -> Result<Self, String> {
+        let mut world = Self::default();
+        for row in ROWS.iter().filter(|row| row.kind.plural == NODES) {
+            let _ = world.take_in(client, row).await;
+        }
+        world.missing.remove(NODES).map_or(Ok(world), |lack| Err(lack.why))
+    }
+
+    /// Reads a kind; no more is to be read from a server that has stopped answering.
+    async fn take_in(&mut self, client: &Client, row: &Row) -> ControlFlow<()> {
+        let Row { kind, namespace, kept } = row;
+        let (mut objects, mut count) = (Vec::new(), 0);
+        let read = client
+            .list(kind, namespace, |object| {
+                count += 1;
+                if objects.len() < MOST_OBJECTS {
+                    objects.push(Object::keeping(kept, &object));
+                }
+            })
+            .await;
+        match read {
+            Ok(_) => {
+                if count > MOST_OBJECTS {
+                    let why = format!("of {count} only {MOST_OBJECTS} were looked at");
+                    self.lack(kind, namespace, Severity::Warning, why);
+                }
+                self.lists.insert(kind.plural.to_string(), objects);
+            }
+            // An older server has none of these.
+            Err(error) if error.is_no_such_path() => {
+                self.lists.insert(kind.plural.to_string(), Vec::new());
+            }
+            Err(error) => {
+                self.lack(kind, namespace, Severity::Problem, error.whole());
+                if matches!(error, Error::Lost(_)) {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     fn lack(&mut self, kind: &Kind, namespace: &str, severity: Severity, why: String) {
@@ -230,7 +253,7 @@ impl World {
 
     /// Nodes that do not show what this authority has signed, while the root before its own is to be retired.
     pub fn unrenewed(&self, authority: &str) -> Vec<Finding> {
-        nodes::unrenewed(self.of("nodes"), authority)
+        nodes::unrenewed(self.of(NODES), authority)
     }
 
     /// Every check that can be made, and a finding for what nobody could look at.
