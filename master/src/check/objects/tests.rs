@@ -1,7 +1,10 @@
 //! What objects say, a row a case: what is there, and the lines that are told of it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
+use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
 use super::*;
@@ -266,6 +269,12 @@ fn requests_quotas_budgets_and_claims() {
         ),
         (
             "certificatesigningrequests",
+            request("2026-06-01T11:59:00Z", json!({})),
+            "CertificateSigningRequest r: waits for somebody to decide: joe asks s/x",
+        ),
+        ("certificatesigningrequests", request("2026-06-01T11:59:00Z", conditions("Approved")), ""),
+        (
+            "certificatesigningrequests",
             request(LONG_AGO, conditions("Approved")),
             "CertificateSigningRequest r: is approved and not signed: ",
         ),
@@ -478,6 +487,25 @@ fn what_nobody_could_read_is_said_and_not_guessed() {
     assert!(findings[0].1.cause.contains("403"), "{findings:?}");
     assert!(findings[0].1.remedy.contains("`list pods`"), "{findings:?}");
     assert!(!report.is_healthy(), "nobody knows");
+}
+
+#[test]
+fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command() {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "kubelet:n1");
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+    for (user, request, expected) in [
+        ("system:anonymous", STANDARD.encode(pem), format!("system:anonymous asks {signer} for node n1")),
+        ("system:node:n2", String::new(), format!("system:node:n2 asks {signer} for node n2")),
+    ] {
+        let request = json!({"metadata": {"name": "r", "creationTimestamp": "2026-06-01T11:59:00Z"},
+            "spec": {"username": user, "signerName": signer, "request": request}, "status": {}});
+        let found = requests::findings(&world(&json!({"certificatesigningrequests": [request]})));
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.cause, expected);
+        assert!(finding.remedy.starts_with("`kubectl certificate approve r` if "), "{finding:?}");
+    }
 }
 
 #[test]
