@@ -66,8 +66,6 @@ pub struct Keeper {
     pub(super) ask_at: Instant,
     /// Tries that failed, one after the other.
     pub(super) failures: u32,
-    /// Whether the cluster has been spoken to since the kubelet began.
-    pub(super) is_greeted: bool,
     /// Where between the earliest and the latest moment the certificate is renewed.
     pub(super) share: f64,
     pub(super) voice: Voice,
@@ -123,7 +121,6 @@ impl Keeper {
             standing: Standing::Good,
             ask_at: Instant::now(),
             failures: 0,
-            is_greeted: false,
             share: chance(),
             voice,
             looks: 0,
@@ -288,12 +285,10 @@ impl Keeper {
         Ok(Step::Waits(Waiting { name, version, is_refused, text }))
     }
 
-    /// Speaks to the cluster once, so that a person hears at once that it is another one, or shuts this node out, and not when
-    /// a certificate is due.
+    /// Speaks to the cluster, so that a person hears soon that it is another one, or shuts this node out, and not when a certificate
+    /// is due.
     pub(super) async fn greet(&mut self, known: Known) -> Result<(), Trouble> {
-        self.api(known)?.get("/version").await?;
-        self.is_greeted = true;
-        Ok(())
+        self.api(known)?.get("/version").await.map(drop)
     }
 
     /// The connection of last time where it is the same way.

@@ -8,6 +8,7 @@ mod machine;
 mod overlap;
 mod policies;
 mod reached;
+mod refused;
 mod roots;
 mod rotation;
 mod stage;
