@@ -59,7 +59,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let names = names(&options, advertised.ip());
     let serving = pki.serving(&names, now)?;
     if serving.is_new {
-        tracing::info!("a new serving certificate was made");
+        tracing::info!("a new serving certificate was made{}", keep::holds(&serving.chain));
     }
     let key = pki.service_account_key()?;
     for file in &made {

@@ -175,7 +175,7 @@ impl Keeper {
             }
             Step::Got(new) => {
                 self.looks = 0;
-                self.show(new, now);
+                self.show(new);
             }
             Step::Waits(waiting) => self.wait(waiting, now).await,
         }
@@ -210,7 +210,7 @@ impl Keeper {
     }
 
     /// Takes a certificate into use and says so.
-    pub(super) fn show(&mut self, new: Arc<Certificate>, now: Timestamp) {
+    pub(super) fn show(&mut self, new: Arc<Certificate>) {
         self.share = chance();
         // One that is new may have come from somebody who has more to tell. One that was asked for because of what was told may be
         // of the same authority again, where another master signs: then there is a pause before the next word and the next request.
@@ -228,7 +228,7 @@ impl Keeper {
         let due = pace::renew_at(&new, self.share);
         let words = self.kind.words();
         let text = format!("the {words} of this node is good until {until}, another is asked for at {due}");
-        self.voice.say("CertificateInUse", text, now);
+        self.voice.tell("CertificateInUse", text);
         self.shelf.send_replace(Some(new));
         if self.kind == Kind::Serving {
             self.common.files.send_replace(());

@@ -155,6 +155,8 @@ async fn each_thing_is_told_once_and_again_while_it_lasts() {
     for (text, minutes) in [("a at 1", 0), ("a at 2", 1), ("b", 2), ("b", 3), ("a", 4), ("a", 14)] {
         voice.warn("R", text.to_owned(), start + SignedDuration::from_mins(minutes));
     }
+    // What happens is told each time.
+    voice.tell("R", "a".to_owned());
     let told: Vec<String> = outbox.take().await.notes.into_iter().map(|note| note.message).collect();
-    assert_eq!(told, ["a at 1", "b", "a", "a"]);
+    assert_eq!(told, ["a at 1", "b", "a", "a", "a"]);
 }
