@@ -27,11 +27,11 @@ use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
 use crate::nodes::{Nodes, Shown};
-use crate::options::{Approval, Controllers, NodeAdmission, Options, SERVICES, ServiceRange, Storage};
+use crate::options::{Approval, Controllers, NodeAdmission, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names, Pki};
 use crate::server::{self, Checks};
-use crate::{api, backup, metrics, store};
+use crate::{admission, api, backup, metrics, store};
 use keep::{Keep, Owned};
 
 /// How often the file of `master discovery` is read again.
@@ -113,6 +113,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let served = api::open(store.clone(), catalog, &key, issuer, added).await?;
     let cache = served.objects.cache().clone();
+    tell_of_strangers(&admission::services_outside(&cache, &options.service_ranges), &options.service_ranges);
     let (authorities, believed) = watch::channel(Arc::new(pki));
     let to_nodes = Shown::new(believed.clone(), now)?;
     let nodes = Nodes::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
@@ -128,10 +129,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());
-    let place = kubernetes::Place {
-        service: options.service_ranges.first().copied().unwrap_or(SERVICES).first(),
-        advertised,
-    };
+    let place = kubernetes::Place { ranges: options.service_ranges.clone(), advertised };
     let masters = match options.storage {
         Storage::Embedded => Masters::Alone(advertised.ip()),
         Storage::Etcd => Masters::sharing(advertised.ip(), store.clone()),
@@ -239,6 +237,16 @@ fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<tls::Config>)
     // No client is asked who it is.
     let keys = Keys { chain: found.serving.chain, key: found.serving.key, client_authorities: Vec::new() };
     Ok((found.info, tls::config(keys)?))
+}
+
+/// Says that services have addresses of a range that was another one when they were made.
+fn tell_of_strangers(strangers: &[(String, IpAddr)], ranges: &[ServiceRange]) {
+    let Some((example, address)) = strangers.first() else { return };
+    let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+    tracing::warn!(
+        services = strangers.len(), example, %address, ranges = ranges.join(","),
+        "services have addresses outside --service-cluster-ip-range: make them anew, or put the range back",
+    );
 }
 
 /// Who signs, and by which policy.

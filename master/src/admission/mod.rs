@@ -27,6 +27,7 @@ use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
+pub use self::services::outside as services_outside;
 pub use self::unenforced::ENFORCE;
 use crate::options::{NodeAdmission, ServiceRange};
 

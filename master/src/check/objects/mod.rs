@@ -10,6 +10,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod quotas;
+mod ranges;
 mod requests;
 mod services;
 mod webhooks;
@@ -106,8 +107,9 @@ const ROWS: &[Row] = &[
     ),
     row(
         Kind::of("", "Service", "services", true),
-        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses"],
+        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses", "spec.clusterIPs"],
     ),
+    row(Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false), &["spec.cidrs"]),
     row(
         Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
         &["metadata.labels", "endpoints"],
@@ -142,6 +144,7 @@ const CHECKS: &[Check] = &[
     ("namespaces", &["namespaces"], namespaces::findings),
     ("pods", &["pods", "nodes"], pods::findings),
     ("services", &["services", "endpointslices", "pods"], services::findings),
+    ("service addresses", &["services", "servicecidrs"], ranges::findings),
     ("volume claims", &["persistentvolumeclaims", "storageclasses"], claims::findings),
     ("quotas", &["resourcequotas"], quotas::findings),
     ("disruption budgets", &["poddisruptionbudgets"], budgets::findings),
