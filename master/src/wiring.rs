@@ -1,5 +1,6 @@
 //! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
 
+mod judged;
 mod keep;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -21,17 +22,18 @@ use tokio::sync::watch;
 use crate::admission::Added;
 use crate::backup::Door;
 use crate::bootstrap::{self, ClusterInfo, Discovery};
-use crate::controllers::{self, Authority, Client, Facts, Remote, Webhook};
+use crate::controllers::{self, Authority, Client, Facts, Remote};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
 use crate::nodes::{Nodes, Shown};
-use crate::options::{Approval, Controllers, NodeAdmission, Options, ServiceRange, Storage};
+use crate::options::{Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
-use crate::pki::{self, Names, Pki};
+use crate::pki::{self, Names};
 use crate::server::{self, Checks};
 use crate::{admission, api, backup, metrics, store};
+use judged::Judged;
 use keep::{Keep, Owned};
 
 /// How often the file of `master discovery` is read again.
@@ -51,6 +53,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let data_dir = DataDir::at(&options.data_dir);
+    let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
     let _lock = data_dir.take()?;
     let now = Timestamp::now();
     let made = pki::missing(&data_dir.pki())?;
@@ -75,8 +78,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if data_dir.admit_admin(&pki, admins_address, now)? {
         tracing::info!("a new admin.kubeconfig was made");
     }
-    let bind = || format!("cannot listen on {}; see --bind-address and --secure-port", options.address);
-    let listener = TcpListener::bind(options.address).await.with_context(bind)?;
+    let listener = port.listen()?;
 
     let (stop, stopped) = watch::channel(false);
     let stopping = stopped.clone();
@@ -86,7 +88,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let catalog = Catalog::new(kinds::all());
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
-    let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
+    let store: Arc<dyn Store> =
+        Arc::new(Measured::new(store::open(&options, &certificates).await?, metrics.clone()));
     let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let service_account_key = signer.key_id().to_owned();
     let (kept, kept_check) = match options.storage {
@@ -136,7 +139,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let objects = Arc::downgrade(&served.objects);
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
-    let authority = authority(&believed.borrow().clone(), &names, options.approval, options.nodes)?;
+    let authority = Authority {
+        pki: believed.borrow().clone(),
+        approval: options.approval,
+        webhook,
+        masters: names.clone(),
+        nodes: options.nodes,
+    };
     tokio::spawn(keep::control(client, options.controllers, authority, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
@@ -247,26 +256,6 @@ fn tell_of_strangers(strangers: &[(String, IpAddr)], ranges: &[ServiceRange]) {
         services = strangers.len(), example, %address, ranges = ranges.join(","),
         "services have addresses outside --service-cluster-ip-range: make them anew, or put the range back",
     );
-}
-
-/// Who signs, and by which policy.
-fn authority(
-    pki: &Arc<Pki>,
-    masters: &Names,
-    approval: Approval,
-    nodes: NodeAdmission,
-) -> anyhow::Result<Authority> {
-    let read = |path: &PathBuf| {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let config = Kubeconfig::read(&text);
-        config.with_context(|| {
-            format!("{shown} is no kubeconfig with a server, its authority, a certificate and its key")
-        })
-    };
-    let webhook = approval.webhook.as_ref().map(read).transpose().context("--csr-approval-webhook")?;
-    let (pki, masters) = (pki.clone(), masters.clone());
-    Ok(Authority { pki, approval, webhook: webhook.map(Webhook::new), masters, nodes })
 }
 
 /// Whether the store, whichever it is, can be read.
