@@ -230,6 +230,10 @@ async fn what_flags_make_impossible_is_told_before_anything_is_made() {
         assert!(refused.code != 0 && refused.stderr.contains(words), "{words}: {refused:?}");
         assert!(!master.data_dir().exists(), "{words}");
     }
+    // No socket could be there: nobody would know whether a master runs.
+    let long = folder.join("d".repeat(107));
+    let refused = master.verb(&["rotate-ca", "--data-dir", long.to_str().unwrap()]).await;
+    assert!(refused.code == 1 && refused.stderr.contains("and the kernel takes 107 at most"), "{refused:?}");
     // Who starts one twice is told that, whichever port the second would have.
     let running = Master::running().await;
     let again = running.verb(&["run", "--secure-port", &running.port.to_string()]).await;
