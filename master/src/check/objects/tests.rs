@@ -499,15 +499,15 @@ fn warnings_are_counted_by_reason() {
 fn what_nobody_could_read_is_said_and_not_guessed() {
     let mut world = world(&json!({}));
     world.lists.remove("pods");
-    world.lack(&Kind::POD, "", Severity::Problem, "403 Forbidden: no".to_owned());
+    world.lack(&Kind::POD, "", Severity::Problem, "503 Unavailable: no".to_owned(), false);
     let mut report = Report::default();
     world.judge(&mut report);
     assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));
     let findings = report.findings();
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Problem));
-    assert!(findings[0].1.cause.contains("403"), "{findings:?}");
-    assert!(findings[0].1.remedy.contains("`list pods`"), "{findings:?}");
+    assert!(findings[0].1.cause.contains("503"), "{findings:?}");
+    assert!(findings[0].1.remedy.contains("ask again"), "{findings:?}");
     assert!(!report.is_healthy(), "nobody knows");
 }
 
