@@ -4,6 +4,7 @@ mod judged;
 mod keep;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -198,6 +199,8 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let (told, config) = read_discovery(&file)?;
+    let mut open = open_to_others(&file);
+    tell_of_others(&file, open);
     let (swap, config) = watch::channel(config);
     let (tell, telling) = watch::channel(told);
     let router = bootstrap::router(move || telling.borrow().clone())
@@ -213,6 +216,8 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
         loop {
             tokio::time::sleep(REREAD_INTERVAL).await;
             let path = file.clone();
+            let before = std::mem::replace(&mut open, open_to_others(&file));
+            tell_of_others(&file, open.filter(|_| open != before));
             match tokio::task::spawn_blocking(move || read_discovery(&path)).await {
                 Ok(Ok((told, config))) => {
                     swap.send_replace(config);
@@ -229,6 +234,21 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
     tracing::info!(%listen, "telling of a cluster");
     tls::serve(listener, router, config, stopped).await;
     Ok(())
+}
+
+/// The mode of a file that holds a key and is not for its owner alone.
+fn open_to_others(file: &Path) -> Option<u32> {
+    let mode = std::fs::metadata(file).ok()?.permissions().mode() & 0o777;
+    (mode & pki::files::OTHERS != 0).then_some(mode)
+}
+
+fn tell_of_others(file: &Path, mode: Option<u32>) {
+    let Some(mode) = mode else { return };
+    let (file, mode) = (file.display(), format!("{mode:o}"));
+    tracing::warn!(
+        %file, mode,
+        "others may read the key in this file: `chmod 600` it; if somebody may have read it, make it anew with `master cluster-info`",
+    );
 }
 
 /// What a file tells and how it is shown; says in the log when it is time for a new one.
