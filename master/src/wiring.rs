@@ -33,7 +33,7 @@ use crate::options::{Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names};
 use crate::server::{self, Checks};
-use crate::{admission, api, backup, metrics, store};
+use crate::{admission, api, apiservices, backup, metrics, store};
 use judged::Judged;
 use keep::{Keep, Owned};
 
@@ -115,7 +115,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         service_ranges: options.service_ranges.clone(),
         nodes: options.nodes.clone(),
     };
-    let served = api::open(store.clone(), catalog, &key, issuer, added).await?;
+    let served = api::open(store.clone(), catalog.clone(), &key, issuer, added).await?;
     let cache = served.objects.cache().clone();
     tell_of_strangers(&admission::services_outside(&cache, &options.service_ranges), &options.service_ranges);
     let (authorities, believed) = watch::channel(Arc::new(pki));
@@ -139,6 +139,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         Storage::Etcd => Masters::sharing(advertised.ip(), store.clone()),
     };
     let objects = Arc::downgrade(&served.objects);
+    tokio::spawn(apiservices::keep(objects.clone(), catalog, client.clone(), stopped.clone()));
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
     let authority = Authority {
         pki: believed.borrow().clone(),

@@ -132,6 +132,7 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "namespaces", may: &[], never: ENGINE },
     // It writes as any client does.
     Room { name: "kubernetes", may: &["controllers", "options"], never: ENGINE },
+    Room { name: "apiservices", may: &["controllers"], never: ENGINE },
     Room { name: "nodes", may: &["options", "pki"], never: ENGINE },
     Room { name: "api", may: &["server", "admission", "namespaces", "options"], never: ENGINE },
     Room {
@@ -139,6 +140,7 @@ const MASTER_ROOMS: &[Room] = &[
         may: &[
             "admission",
             "api",
+            "apiservices",
             "backup",
             "bootstrap",
             "controllers",
