@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 
+use crate::backup::SOCKET;
 use crate::check::{self, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
@@ -122,6 +123,8 @@ fn discovery(of: &Discovery) -> ExitCode {
 fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
     let (directory, now) = (DataDir::at(data_dir), Timestamp::now());
     let pki = directory.pki();
+    // Whether a master runs whose socket cannot be, nobody would know: better before than after.
+    command::socket_fits(&data_dir.join(SOCKET), COMMAND.directory).map_err(anyhow::Error::msg)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if how.retire && !how.force {
         rotate::complete(&pki)?;

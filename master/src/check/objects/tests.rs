@@ -71,6 +71,37 @@ fn check(lists: Value, expected: &[&str]) {
 }
 
 #[test]
+fn services_of_another_range() {
+    let service = |name: &str, ips: &[&str]| json!({"metadata": meta(name, LONG_AGO), "spec": {"type": "ClusterIP", "clusterIPs": ips}});
+    let range = |name: &str, cidrs: &[&str]| json!({"metadata": cluster(name), "spec": {"cidrs": cidrs}});
+    let services = [
+        service("in", &["10.96.0.9", "fd00::9"]),
+        service("none", &["None"]),
+        service("out", &["10.96.0.10", "fd01::1"]),
+        service("far", &["10.0.0.1"]),
+    ];
+    let own = ["10.96.0.0/12", "fd00::/112"];
+    let cause = "the range was another one when they were made";
+    let both = format!(
+        "services: shop/out has fd01::1, and 1 service like it, which is outside 10.96.0.0/12, fd00::/112: {cause}"
+    );
+    let far = format!("services: shop/far has 10.0.0.1, which is outside 10.96.0.0/12, fd00::/112: {cause}");
+    for (ranges, services, expected) in [
+        (vec![], &services[..], vec![]),
+        (vec![range("kubernetes", &own)], &services[..2], vec![]),
+        (vec![range("kubernetes", &own)], &services[..], vec![both.as_str()]),
+        // What others have written gives no addresses here.
+        (
+            vec![range("kubernetes", &own), range("more", &["10.0.0.0/16"])],
+            &services[3..],
+            vec![far.as_str()],
+        ),
+    ] {
+        check(json!({"services": services, "servicecidrs": ranges}), &expected);
+    }
+}
+
+#[test]
 fn an_empty_cluster_is_healthy() {
     check(json!({}), &[]);
 }
@@ -477,15 +508,15 @@ fn warnings_are_counted_by_reason() {
 fn what_nobody_could_read_is_said_and_not_guessed() {
     let mut world = world(&json!({}));
     world.lists.remove("pods");
-    world.lack(&Kind::POD, "", Severity::Problem, "403 Forbidden: no".to_owned());
+    world.lack(&Kind::POD, "", Severity::Problem, "503 Unavailable: no".to_owned(), false);
     let mut report = Report::default();
     world.judge(&mut report);
     assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));
     let findings = report.findings();
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Problem));
-    assert!(findings[0].1.cause.contains("403"), "{findings:?}");
-    assert!(findings[0].1.remedy.contains("`list pods`"), "{findings:?}");
+    assert!(findings[0].1.cause.contains("503"), "{findings:?}");
+    assert!(findings[0].1.remedy.contains("ask again"), "{findings:?}");
     assert!(!report.is_healthy(), "nobody knows");
 }
 
