@@ -1,10 +1,11 @@
-//! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, and what
-//! the kernel counts of a process.
+//! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, what the
+//! kernel counts of a process, and how long it lets the path of a socket be.
 
 mod duration;
 mod logging;
 mod parse;
 mod process;
+mod socket;
 mod values;
 
 use std::io::Write as _;
@@ -14,6 +15,7 @@ pub use duration::duration;
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;
+pub use socket::socket_fits;
 pub use values::{Values, Wanted};
 
 /// Exit code for flags and files that cannot be used.

@@ -71,6 +71,11 @@ impl DataDir {
         self.path.join(ADMIN)
     }
 
+    /// Whether a master has ever taken it.
+    pub fn is_known(&self) -> bool {
+        self.path.join(LOCK).exists()
+    }
+
     /// Makes the directory where there is none and takes it.
     ///
     /// # Errors

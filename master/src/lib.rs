@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod api;
+pub mod apiservices;
 pub mod approval;
 pub mod backup;
 pub mod bootstrap;

@@ -1,5 +1,6 @@
 //! Every setting of a master that has an effect.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -177,6 +178,13 @@ impl ServiceRange {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX))),
             IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::from(number)),
         }
+    }
+}
+
+/// As people write it: `10.96.0.0/12`.
+impl fmt::Display for ServiceRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.nth(0), self.bits)
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::storage::etcd::{Certificates, Etcd};
+use apiserver::storage::etcd::{Certificates, Endpoint, Etcd};
 use apiserver::storage::{Embedded, Limits, Store};
 
 use crate::options::{self, Options, Storage};
@@ -12,11 +12,11 @@ use crate::options::{self, Options, Storage};
 /// Where the store lies in the directory of the master.
 pub const DIRECTORY: &str = "store";
 
-/// Opens the store.
+/// Opens the store, an etcd with these certificates.
 ///
 /// # Errors
 /// When it is taken, damaged, newer than this master or not to be reached; the message names it and the remedy.
-pub async fn open(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
+pub async fn open(options: &Options, certificates: &Certificates) -> anyhow::Result<Arc<dyn Store>> {
     let limits = Limits::default();
     match options.storage {
         Storage::Embedded => {
@@ -25,19 +25,32 @@ pub async fn open(options: &Options) -> anyhow::Result<Arc<dyn Store>> {
             Ok(Arc::new(opened.with_context(|| format!("cannot open the store in {}", directory.display()))?))
         }
         Storage::Etcd => {
-            let certificates = certificates(&options.etcd)?;
-            let opened = Etcd::open(options.etcd.servers.clone(), &certificates, limits).await;
+            let opened = Etcd::open(options.etcd.servers.clone(), certificates, limits).await;
             Ok(Arc::new(opened.context("cannot open the store; see --etcd-servers and --etcd-cafile")?))
         }
     }
 }
 
-fn certificates(etcd: &options::Etcd) -> anyhow::Result<Certificates> {
-    let read = |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {}", path.display()));
+/// The certificates for an etcd, from the files that the flags name.
+///
+/// # Errors
+/// When one of them cannot be read or used.
+pub fn certificates(etcd: &options::Etcd) -> anyhow::Result<Certificates> {
+    let read = |path: &Path| {
+        let unread = || {
+            format!("cannot read {}; see --etcd-cafile, --etcd-certfile and --etcd-keyfile", path.display())
+        };
+        std::fs::read(path).with_context(unread)
+    };
     let authority = etcd.authority.as_deref().map(read).transpose()?;
     let own = match (&etcd.certificate, &etcd.key) {
         (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
         _ => None,
     };
-    Ok(Certificates { authority, own })
+    let certificates = Certificates { authority, own };
+    if etcd.servers.iter().any(Endpoint::is_tls) {
+        let flags = "see --etcd-cafile, --etcd-certfile and --etcd-keyfile";
+        certificates.check().map_err(|fault| anyhow::anyhow!("certificates for etcd: {fault}; {flags}"))?;
+    }
+    Ok(certificates)
 }

@@ -1,8 +1,10 @@
 //! Prepares the directory, opens the port and serves until told to stop; decides nothing about objects.
 
+mod judged;
 mod keep;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -21,17 +23,18 @@ use tokio::sync::watch;
 use crate::admission::Added;
 use crate::backup::Door;
 use crate::bootstrap::{self, ClusterInfo, Discovery};
-use crate::controllers::{self, Authority, Client, Facts, Remote, Webhook};
+use crate::controllers::{self, Authority, Client, Facts, Remote};
 use crate::data_dir::DataDir;
 use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
 use crate::nodes::{Nodes, Shown};
-use crate::options::{Approval, Controllers, NodeAdmission, Options, SERVICES, ServiceRange, Storage};
+use crate::options::{Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
-use crate::pki::{self, Names, Pki};
+use crate::pki::{self, Names};
 use crate::server::{self, Checks};
-use crate::{api, backup, metrics, store};
+use crate::{admission, api, apiservices, backup, metrics, store};
+use judged::Judged;
 use keep::{Keep, Owned};
 
 /// How often the file of `master discovery` is read again.
@@ -51,6 +54,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let data_dir = DataDir::at(&options.data_dir);
+    let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
     let _lock = data_dir.take()?;
     let now = Timestamp::now();
     let made = pki::missing(&data_dir.pki())?;
@@ -59,7 +63,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let names = names(&options, advertised.ip());
     let serving = pki.serving(&names, now)?;
     if serving.is_new {
-        tracing::info!("a new serving certificate was made");
+        tracing::info!("a new serving certificate was made{}", keep::holds(&serving.chain));
     }
     let key = pki.service_account_key()?;
     for file in &made {
@@ -75,8 +79,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     if data_dir.admit_admin(&pki, admins_address, now)? {
         tracing::info!("a new admin.kubeconfig was made");
     }
-    let bind = || format!("cannot listen on {}; see --bind-address and --secure-port", options.address);
-    let listener = TcpListener::bind(options.address).await.with_context(bind)?;
+    let listener = port.listen()?;
 
     let (stop, stopped) = watch::channel(false);
     let stopping = stopped.clone();
@@ -86,7 +89,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let catalog = Catalog::new(kinds::all());
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
-    let store: Arc<dyn Store> = Arc::new(Measured::new(store::open(&options).await?, metrics.clone()));
+    let store: Arc<dyn Store> =
+        Arc::new(Measured::new(store::open(&options, &certificates).await?, metrics.clone()));
     let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let service_account_key = signer.key_id().to_owned();
     let (kept, kept_check) = match options.storage {
@@ -111,8 +115,9 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         service_ranges: options.service_ranges.clone(),
         nodes: options.nodes.clone(),
     };
-    let served = api::open(store.clone(), catalog, &key, issuer, added).await?;
+    let served = api::open(store.clone(), catalog.clone(), &key, issuer, added).await?;
     let cache = served.objects.cache().clone();
+    tell_of_strangers(&admission::services_outside(&cache, &options.service_ranges), &options.service_ranges);
     let (authorities, believed) = watch::channel(Arc::new(pki));
     let to_nodes = Shown::new(believed.clone(), now)?;
     let nodes = Nodes::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
@@ -128,17 +133,21 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());
-    let place = kubernetes::Place {
-        service: options.service_ranges.first().copied().unwrap_or(SERVICES).first(),
-        advertised,
-    };
+    let place = kubernetes::Place { ranges: options.service_ranges.clone(), advertised };
     let masters = match options.storage {
         Storage::Embedded => Masters::Alone(advertised.ip()),
         Storage::Etcd => Masters::sharing(advertised.ip(), store.clone()),
     };
     let objects = Arc::downgrade(&served.objects);
+    tokio::spawn(apiservices::keep(objects.clone(), catalog, client.clone(), stopped.clone()));
     let kept = tokio::spawn(kubernetes::keep(objects, client.clone(), place, masters, stopped.clone()));
-    let authority = authority(&believed.borrow().clone(), &names, options.approval, options.nodes)?;
+    let authority = Authority {
+        pki: believed.borrow().clone(),
+        approval: options.approval,
+        webhook,
+        masters: names.clone(),
+        nodes: options.nodes,
+    };
     tokio::spawn(keep::control(client, options.controllers, authority, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
@@ -191,6 +200,8 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let (told, config) = read_discovery(&file)?;
+    let mut open = open_to_others(&file);
+    tell_of_others(&file, open);
     let (swap, config) = watch::channel(config);
     let (tell, telling) = watch::channel(told);
     let router = bootstrap::router(move || telling.borrow().clone())
@@ -206,6 +217,8 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
         loop {
             tokio::time::sleep(REREAD_INTERVAL).await;
             let path = file.clone();
+            let before = std::mem::replace(&mut open, open_to_others(&file));
+            tell_of_others(&file, open.filter(|_| open != before));
             match tokio::task::spawn_blocking(move || read_discovery(&path)).await {
                 Ok(Ok((told, config))) => {
                     swap.send_replace(config);
@@ -222,6 +235,21 @@ pub async fn run_discovery(file: PathBuf, listen: SocketAddr) -> anyhow::Result<
     tracing::info!(%listen, "telling of a cluster");
     tls::serve(listener, router, config, stopped).await;
     Ok(())
+}
+
+/// The mode of a file that holds a key and is not for its owner alone.
+fn open_to_others(file: &Path) -> Option<u32> {
+    let mode = std::fs::metadata(file).ok()?.permissions().mode() & 0o777;
+    (mode & pki::files::OTHERS != 0).then_some(mode)
+}
+
+fn tell_of_others(file: &Path, mode: Option<u32>) {
+    let Some(mode) = mode else { return };
+    let (file, mode) = (file.display(), format!("{mode:o}"));
+    tracing::warn!(
+        %file, mode,
+        "others may read the key in this file: `chmod 600` it; if somebody may have read it, make it anew with `master cluster-info`",
+    );
 }
 
 /// What a file tells and how it is shown; says in the log when it is time for a new one.
@@ -241,24 +269,14 @@ fn read_discovery(file: &Path) -> anyhow::Result<(ClusterInfo, Arc<tls::Config>)
     Ok((found.info, tls::config(keys)?))
 }
 
-/// Who signs, and by which policy.
-fn authority(
-    pki: &Arc<Pki>,
-    masters: &Names,
-    approval: Approval,
-    nodes: NodeAdmission,
-) -> anyhow::Result<Authority> {
-    let read = |path: &PathBuf| {
-        let shown = path.display();
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
-        let config = Kubeconfig::read(&text);
-        config.with_context(|| {
-            format!("{shown} is no kubeconfig with a server, its authority, a certificate and its key")
-        })
-    };
-    let webhook = approval.webhook.as_ref().map(read).transpose().context("--csr-approval-webhook")?;
-    let (pki, masters) = (pki.clone(), masters.clone());
-    Ok(Authority { pki, approval, webhook: webhook.map(Webhook::new), masters, nodes })
+/// Says that services have addresses of a range that was another one when they were made.
+fn tell_of_strangers(strangers: &[(String, IpAddr)], ranges: &[ServiceRange]) {
+    let Some((example, address)) = strangers.first() else { return };
+    let ranges: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+    tracing::warn!(
+        services = strangers.len(), example, %address, ranges = ranges.join(","),
+        "services have addresses outside --service-cluster-ip-range: make them anew, or put the range back",
+    );
 }
 
 /// Whether the store, whichever it is, can be read.

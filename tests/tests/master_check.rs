@@ -266,6 +266,60 @@ async fn what_is_wrong_in_a_cluster_is_told_with_its_cause() {
 }
 
 #[tokio::test]
+async fn services_of_before_another_range_are_told_of_and_the_range_is_written_down() {
+    let mut master = Master::running().await;
+    let admin = master.data_dir().join("admin.kubeconfig");
+    let range = async |master: &Master, cidrs: &str| {
+        let columns = "jsonpath={.spec.cidrs} {.status.conditions[?(@.type==\"Ready\")].status}";
+        let look = async || {
+            let seen = master.kubectl(&admin, &["get", "servicecidr", "kubernetes", "-o", columns]).await;
+            if seen.stdout == format!("[{cidrs}] True") { Ok(()) } else { Err(format!("{seen:?}")) }
+        };
+        let seen = wait_until(DEADLINE, look).await;
+        seen.unwrap_or_else(|seen| panic!("{cidrs}: {seen}\n{}", master.log()));
+    };
+    range(&master, "\"10.96.0.0/12\"").await;
+    let service =
+        json!({"metadata": {"name": "old"}, "spec": {"clusterIP": "10.96.1.1", "ports": [{"port": 80}]}});
+    create(&master, "/api/v1/namespaces/default/services", &service).await;
+    master.stop(Signal::TERM).await;
+    let warning = "services have addresses outside --service-cluster-ip-range";
+    assert!(!master.log().contains(warning), "{}", master.log());
+
+    let mut master = master.with_flags(["--service-cluster-ip-range", "10.0.0.0/16,fd00::/112"]);
+    master.start().await;
+    range(&master, "\"10.0.0.0/16\",\"fd00::/112\"").await;
+    let log = master.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains(warning)).collect();
+    assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains("services=2"), "{log}");
+    let warnings = told_of(&master, "service addresses").await;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let words =
+        ["and 1 service like it, which is outside 10.0.0.0/16, fd00::/112", "`--service-cluster-ip-range`"];
+    assert!(words.iter().all(|words| warnings[0].contains(words)), "{warnings:?}");
+
+    // The cure.
+    let gone = master.kubectl(&admin, &["delete", "service", "old", "kubernetes"]).await;
+    assert_eq!(gone.code, 0, "{gone:?}");
+    let look = async || {
+        let found = master
+            .kubectl(&admin, &["get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}"])
+            .await;
+        if found.stdout == "10.0.0.1" { Ok(()) } else { Err(format!("{found:?}")) }
+    };
+    wait_until(DEADLINE, look).await.unwrap();
+    assert_eq!(told_of(&master, "service addresses").await, Vec::<String>::new());
+}
+
+/// The lines of one check: what and remedy.
+async fn told_of(master: &Master, check: &str) -> Vec<String> {
+    let (_, report) = checked(master, &[]).await;
+    let all = ["problems", "warnings"].into_iter().flat_map(|of| report[of].as_array().unwrap());
+    let of_check = all.filter(|finding| finding["check"] == check);
+    of_check.map(|finding| format!("{}; {}", finding["what"], finding["remedy"])).collect()
+}
+
+#[tokio::test]
 async fn whoever_may_not_look_is_told_so() {
     let master = Master::running().await;
     let joe = master.verb(&["kubeconfig", "--user", "joe"]).await.stdout;
@@ -274,18 +328,27 @@ async fn whoever_may_not_look_is_told_so() {
     let (code, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
     let problems = told(&report, "problems");
     assert_eq!((code, &report["healthy"]), (1, &json!(false)), "nobody knows whether it is: {report:#}");
-    assert!(
-        problems
-            .iter()
-            .any(|line| line.starts_with("pods: nobody could look at all of these: 403 Forbidden")),
-        "{problems:#?}"
-    );
-    let all = report["problems"].as_array().unwrap();
-    let needed = |right: &str| all.iter().any(|finding| finding["remedy"].as_str().unwrap().contains(right));
-    assert!(
-        needed("`list pods`") && needed("`list leases.coordination.k8s.io in kube-node-lease`"),
-        "{report:#}"
-    );
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    let words = [
+        "kubeconfig: this user may not list ",
+        "pods, ",
+        "leases.coordination.k8s.io in kube-node-lease",
+        "403 Forbidden: ",
+        "User \"joe\"",
+    ];
+    assert!(words.iter().all(|words| problems[0].contains(words)), "{problems:#?}");
+    // What it says helps.
+    let (_, text) = check(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
+    let commands: Vec<&str> = text.split('`').filter(|part| part.starts_with("kubectl create ")).collect();
+    assert_eq!(commands.len(), 2, "{text}");
+    let admin = master.data_dir().join("admin.kubeconfig");
+    for command in commands {
+        let command = command.replace("NAME", "joe");
+        let done = master.kubectl(&admin, &command.split(' ').skip(1).collect::<Vec<_>>()).await;
+        assert_eq!(done.code, 0, "{command}: {done:?}");
+    }
+    let (_, report) = checked(&master, &["--kubeconfig", path.to_str().unwrap()]).await;
+    assert_eq!(told(&report, "problems"), Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -124,6 +124,14 @@ async fn what_follows_from_a_limit_is_not_in_the_way_and_what_is_not_enforced_is
     let label = "pod-security.kubernetes.io/enforce=restricted";
     let told = kubectl(&master, &["label", "namespace", "default", label]).await.stderr;
     assert!(told.contains("Warning: ") && told.contains("does not enforce pod security yet"), "{told}");
+    for wrong in ["enforce=bogus", "audit=none", "warn=Baseline", "enforce-version=v2.1", "warn-version=1.30"]
+    {
+        let label = format!("pod-security.kubernetes.io/{wrong}");
+        let refused = kubectl(&master, &["label", "--overwrite", "namespace", "default", &label]).await;
+        let (name, value) = label.split_once('=').unwrap();
+        let words = format!("metadata.labels[{name}]: Invalid value: \"{value}\": must be ");
+        assert!(refused.code == 1 && refused.stderr.contains(&words), "{refused:?}");
+    }
     let told = kubectl(&master, &["annotate", "namespace", "default", "a=b"]).await;
     assert_eq!((told.code, told.stderr.as_str()), (0, ""), "who changes something else is not concerned");
     let told = apply(GUARD, &[]).await;

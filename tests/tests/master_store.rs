@@ -301,16 +301,6 @@ async fn heartbeats_are_seen_at_once_and_written_later() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_there_ends_the_start_by_its_name() {
-    let flags =
-        ["--storage", "etcd", "--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", "/nowhere/ca.pem"];
-    let mut master = Master::new().with_flags(flags);
-    master.launch();
-    assert_eq!(master.ended().await.code(), Some(1));
-    assert!(master.log().contains("cannot read /nowhere/ca.pem"), "{}", master.log());
-}
-
-#[tokio::test]
 async fn metrics_tell_what_was_done() {
     let master = Master::running().await;
     kubectl(&master, &["create", "configmap", "a"]).await;

@@ -184,6 +184,63 @@ async fn what_cannot_be_used_is_told_and_left_alone() {
 }
 
 #[tokio::test]
+async fn what_flags_make_impossible_is_told_before_anything_is_made() {
+    let master = Master::new();
+    let folder = master.data_dir().parent().unwrap().to_owned();
+    let nonsense = folder.join("hook.kubeconfig");
+    fs::write(&nonsense, "kind: Config\n").unwrap();
+    let misled = folder.join("misled.kubeconfig");
+    let mut config = Master::running().await.admin().unwrap();
+    config.server = "http://127.0.0.1:1".to_owned();
+    fs::write(&misled, config.text()).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let asks = |file: &str| {
+        ["--csr-approval-policy", "webhook", "--csr-approval-webhook", file].map(str::to_owned).to_vec()
+    };
+    let etcd = |more: &[&str]| {
+        [&["--storage", "etcd"], more].concat().into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (flags, words) in [
+        (asks("/nope"), "--csr-approval-webhook: cannot read /nope"),
+        (asks(nonsense.to_str().unwrap()), "hook.kubeconfig is no kubeconfig"),
+        (
+            asks(misled.to_str().unwrap()),
+            "its server \"http://127.0.0.1:1\": write it https://HOST:PORT/PATH",
+        ),
+        (
+            etcd(&["--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", "/nope"]),
+            "cannot read /nope; see --etcd-cafile",
+        ),
+        (
+            etcd(&["--etcd-servers", "https://127.0.0.1:1", "--etcd-cafile", nonsense.to_str().unwrap()]),
+            "certificates for etcd: the authority's file holds no certificate",
+        ),
+        (etcd(&["--secure-port", "x"]), "--etcd-servers is missing"),
+        (vec!["--bind-address".to_owned(), "192.0.2.77".to_owned()], "cannot listen on 192.0.2.77:"),
+        (
+            vec!["--bind-address".to_owned(), "127.0.0.1".to_owned(), "--secure-port".to_owned(), port],
+            "cannot listen on 127.0.0.1:",
+        ),
+    ] {
+        let own = ["--secure-port".to_owned(), master.port.to_string()];
+        let flags: Vec<String> = own.into_iter().chain(flags).collect();
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        let refused = master.verb(&[&["run"], &flags[..]].concat()).await;
+        assert!(refused.code != 0 && refused.stderr.contains(words), "{words}: {refused:?}");
+        assert!(!master.data_dir().exists(), "{words}");
+    }
+    // No socket could be there: nobody would know whether a master runs.
+    let long = folder.join("d".repeat(107));
+    let refused = master.verb(&["rotate-ca", "--data-dir", long.to_str().unwrap()]).await;
+    assert!(refused.code == 1 && refused.stderr.contains("and the kernel takes 107 at most"), "{refused:?}");
+    // Who starts one twice is told that, whichever port the second would have.
+    let running = Master::running().await;
+    let again = running.verb(&["run", "--secure-port", &running.port.to_string()]).await;
+    assert!(again.code == 1 && again.stderr.contains("another master runs on"), "{again:?}");
+}
+
+#[tokio::test]
 async fn a_talkative_log_tells_of_every_request_and_who_sent_it() {
     let mut master = Master::new().with_flags(["-v", "6"]);
     master.start().await;

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::body::Sent;
 use super::meta::Fresh;
-use super::{Write, check_name, delete, meta, response};
+use super::{TRIES, Write, check_name, delete, meta, response};
 use crate::admission::{Admission, Attempt, Operation, Warnings};
 use crate::registry;
 use crate::resource::{self, Subresource};
@@ -109,28 +109,53 @@ impl Write<'_> {
         meta::created(self.resource, &mut sent.object, self.namespace, &fresh)?;
         let name = meta::text(&sent.object, "name").to_owned();
         check_name(self.resource, &name)?;
-        let there = self.placeholder(&name);
-        if let Some(there) = &there {
+        for _ in 0..TRIES {
+            let Some(there) = self.placeholder(&name) else { break };
+            match self.put_new(&name, sent.clone(), by.clone(), Some(&there)).await? {
+                // It was written to, or went, or somebody else has taken the place.
+                Err(registry::Error::Changed) => {}
+                put => return self.settled(&name, put),
+            }
+        }
+        let put = self.put_new(&name, sent, by, None).await?;
+        self.settled(&name, put)
+    }
+
+    /// Completes a new object, checks it and puts it there, or says what the registry has against that.
+    async fn put_new(
+        &self,
+        name: &str,
+        mut sent: Sent,
+        by: By,
+        there: Option<&Object>,
+    ) -> Result<Result<Written, registry::Error>, Status> {
+        if let Some(there) = there {
             meta::goes_on(&mut sent.object, &self.resource.bare(there));
         }
-        let mut complete = self.complete(Operation::Create, &name, sent, None, by).await?;
+        let mut complete = self.complete(Operation::Create, name, sent, None, by).await?;
         self.resource.strategy.prepare(&mut complete.object, None, &self.part());
         let record = std::mem::take(&mut complete.record);
-        let (object, warnings) = self.check(Operation::Create, &name, complete, &record, None).await?;
+        let (object, warnings) = self.check(Operation::Create, name, complete, &record, None).await?;
         if self.options.dry_run {
-            let is_free = there.is_some() || self.find(&name).is_none();
-            return Ok(is_free.then(|| Written::told(object, &record, true, warnings)));
+            let is_free = there.is_some() || self.find(name).is_none();
+            let told = || Written::told(object, &record, true, warnings);
+            return Ok(is_free.then(told).ok_or(registry::Error::Exists));
         }
         let object = self.as_stored(object);
         let content = Content { object: &object, record: &record };
-        let written = match &there {
+        let written = match there {
             Some(there) => self.desk.registry.replace(self.resource, there, content).await,
             None => self.desk.registry.create(self.resource, content).await,
         };
-        match written {
-            Ok(object) => Ok(Some(Written::stored(self, object, true, warnings))),
+        Ok(written.map(|object| Written::stored(self, object, true, warnings)))
+    }
+
+    /// What has become of a new object; `None` when there is one of its name.
+    fn settled(&self, name: &str, put: Result<Written, registry::Error>) -> Result<Option<Written>, Status> {
+        match put {
+            Ok(written) => Ok(Some(written)),
             Err(registry::Error::Exists) => Ok(None),
-            Err(error) => Err(self.failed(&name, &error)),
+            Err(error) => Err(self.failed(name, &error)),
         }
     }
 

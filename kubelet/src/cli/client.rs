@@ -75,6 +75,7 @@ impl Client {
     /// When nobody listens.
     pub async fn connect(&self) -> Result<UnixStream, Error> {
         let socket = self.root_dir.join("kubelet.sock");
+        command::socket_fits(&socket, "--root-dir").map_err(Error::Broken)?;
         UnixStream::connect(&socket).await.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 Error::NotRunning { root_dir: self.root_dir.display().to_string() }

@@ -1,6 +1,9 @@
 //! The way to a cluster's API: its servers, whom to believe there, and what to show.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
 
 use super::certificate::{self, Certificate};
 use super::cluster_info::{ClusterInfo, MOST_SERVERS};
@@ -15,6 +18,8 @@ pub struct Known {
     pub servers: Vec<String>,
     /// Its authorities, PEM.
     pub authority: Vec<u8>,
+    /// The hashes of those of them that are on their way out: what they alone vouch for changes nothing of all this.
+    pub leaving: Vec<String>,
     /// The hashes of those that it had before, oldest first: a line that pins one of them still leads to this cluster.
     pub before: Vec<String>,
     /// What to show.
@@ -44,6 +49,27 @@ impl Known {
         all.iter().filter_map(|one| certificate::hash(one).ok()).collect()
     }
 
+    /// Its authorities that are not on their way out.
+    ///
+    /// # Errors
+    /// What is wrong with one, as the end of a sentence that begins with the kubeconfig.
+    pub fn staying(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let mut all = certificate::certificates(&self.authority)?;
+        let stays =
+            |one: &CertificateDer<'_>| certificate::hash(one).is_ok_and(|hash| !self.leaving.contains(&hash));
+        all.retain(stays);
+        Ok(all)
+    }
+
+    /// Whether these are the same servers and authorities, in any order and whichever are on their way out.
+    pub fn is_same_way(&self, other: &Self) -> bool {
+        let [own, others] = [self, other].map(|known| {
+            let sorted = |all: &[String]| BTreeSet::from_iter(all.iter().cloned());
+            (sorted(&known.servers), sorted(&known.hashes()))
+        });
+        own == others
+    }
+
     /// Whether a line with that pin leads to this cluster.
     pub fn is_pinned_by(&self, pin: &String) -> bool {
         self.before.contains(pin) || self.hashes().contains(pin)
@@ -60,6 +86,8 @@ impl Known {
         let mut believed = told.now.iter().chain(&told.leaving);
         let is_same = known.iter().all(|one| told.now.contains(one) || told.leaving.contains(one))
             && believed.all(|one| known.contains(one));
+        let leaving = info.leaving()?;
+        let is_same = is_same && leaving == self.leaving;
         if is_same && info.servers.iter().all(|server| self.servers.contains(server)) {
             return Ok(None);
         }
@@ -69,6 +97,7 @@ impl Known {
         let mut learned = Self { servers, ..self.clone() };
         if !is_same {
             learned.authority = info.believed();
+            learned.leaving = leaving;
             let now = learned.hashes();
             let gone = self.hashes().into_iter().filter(|hash| !now.contains(hash));
             let mut before: Vec<String> = self.before.iter().cloned().chain(gone).collect();

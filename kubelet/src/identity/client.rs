@@ -60,9 +60,7 @@ impl Keeper {
         };
         let way = known.showing(Shows::Certificate(held.clone()));
         if now < due {
-            if !self.is_greeted {
-                self.greet(way).await.map_err(|trouble| self.with_files(trouble))?;
-            }
+            self.greet(way).await.map_err(|trouble| self.with_files(trouble))?;
             let asked_again = now.saturating_add(self.ask_at.saturating_duration_since(Instant::now()));
             return Ok(Step::Rest(asked_again.unwrap_or(due).min(due)));
         }
@@ -77,7 +75,7 @@ impl Keeper {
         let user = format!("{prefix}{}", self.settings.node);
         let wanted = Wanted::client(user);
         let asked = self.ask(way.clone(), &wanted, held.as_deref()).await;
-        let step = asked.map_err(|trouble| self.with_files(trouble))?;
+        let step = asked.map_err(|trouble| self.of_nobody(self.with_files(trouble), &way.shows))?;
         if matches!(step, Step::Got(_)) && self.settings.cluster.bootstrap.is_some() {
             self.write(&way).await?;
         }
@@ -102,8 +100,9 @@ impl Keeper {
                     // What was believed once is what is believed ever after.
                     Some(known) => match discover::again(&both(&known, &join), &known.authority).await {
                         Ok(info) => {
-                            let known = self.take(known, &info).await?.showing(Shows::Nothing);
-                            Found { known, prefix: info.prefix, server_time: info.server_time }
+                            let (prefix, server_time) = (info.prefix.clone(), info.server_time);
+                            let known = self.take(known, info).await?.known().showing(Shows::Nothing);
+                            Found { known, prefix, server_time }
                         }
                         // Who tells of the cluster is away, or has moved.
                         Err(Trouble::Unreachable { .. }) => {
@@ -154,7 +153,32 @@ impl Keeper {
 
     pub(super) fn with_files(&self, trouble: Trouble) -> Trouble {
         let (kubeconfig, own) = (self.files.kubeconfig.display(), self.files.current(Kind::Client));
-        trouble.with_files(&format!("{kubeconfig} and {}", own.display()))
+        let own = own.display();
+        if trouble.is_unregistered() {
+            return trouble.with_remedy(format!(
+                "; the Node was deleted, or another machine has taken its place. To join as a new machine remove {own} and start the \
+                 kubelet again; {kubeconfig} and the flags may stay"
+            ));
+        }
+        trouble.with_files(&format!("{kubeconfig} and {own}"))
+    }
+
+    /// The same to whoever was refused by what the kubeconfig shows: it is that of a person, or of another node.
+    fn of_nobody(&self, trouble: Trouble, shows: &Shows) -> Trouble {
+        let who = match shows {
+            _ if !trouble.is_code(403) || self.settings.cluster.bootstrap.is_some() => return trouble,
+            Shows::Nothing => return trouble,
+            Shows::Token(_) => "a token".to_owned(),
+            Shows::Certificate(own) => format!("the certificate of {:?}", own.facts.common_name),
+        };
+        let (node, kubeconfig) = (&self.settings.node, self.files.kubeconfig.display());
+        let minutes = pace::ASK_AFTER_TROUBLE.as_secs() / 60;
+        let remedy = format!(
+            "; {kubeconfig} shows {who}, and a kubelet needs one of {PREFIX}{node} or {STOCK_PREFIX}{node}. Join by --bootstrap with \
+             the line of `master join-string`, or by --bootstrap-kubeconfig, and let --kubeconfig be a file that is not there: the \
+             kubelet writes it. It asks again after {minutes} minutes, or when it is started again"
+        );
+        trouble.with_remedy(remedy).not_before(pace::ASK_AFTER_TROUBLE)
     }
 }
 

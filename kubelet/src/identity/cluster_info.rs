@@ -84,6 +84,14 @@ impl ClusterInfo {
         Ok(Authorities { now: certificate::certificates(self.authority.as_bytes())?, leaving })
     }
 
+    /// The hashes of those that are on their way out.
+    ///
+    /// # Errors
+    /// As [`Self::authorities`].
+    pub fn leaving(&self) -> Result<Vec<String>, String> {
+        self.authorities()?.leaving.iter().map(|one| certificate::hash(one)).collect()
+    }
+
     /// All that are to be believed, PEM, to whoever believes the document.
     pub fn believed(&self) -> Vec<u8> {
         let apart = if self.authority.ends_with('\n') { "" } else { "\n" };

@@ -56,6 +56,35 @@ pub async fn again(servers: &[String], authority: &[u8]) -> Result<ClusterInfo, 
     }
 }
 
+/// Makes sure of what is new: the cluster has to tell it again to who believes the authorities that it tells of alone, and to who
+/// believes none of those that were on their way out already. So nobody is led astray by whoever has the key of a root that is being
+/// replaced.
+///
+/// # Errors
+/// Why it is not to be believed.
+pub async fn confirmed(known: &Known, info: ClusterInfo, servers: &[String]) -> Result<ClusterInfo, Trouble> {
+    let damaged = |why| Trouble::damaged("what the cluster tells of its authorities", why);
+    let wanted = info.authorities().map_err(damaged)?;
+    let staying = known.staying().map_err(damaged)?;
+    let mut asked = vec![("the authorities that it tells of", wanted.now.clone())];
+    if staying != wanted.now {
+        asked.push(("the authorities that were to stay", staying));
+    }
+    let mut confirmed = info;
+    for (whose, authorities) in asked {
+        confirmed = match told(servers, &Trust::Authorities(authorities)).await {
+            Err(Trouble::OtherCluster { server, .. }) => {
+                return Err(damaged(format!("cannot be confirmed: {server} shows nothing of {whose}")));
+            }
+            told => told?,
+        };
+        if confirmed.authorities().map_err(damaged)? != wanted {
+            return Err(damaged(format!("is not what it tells to who believes {whose} alone")));
+        }
+    }
+    Ok(confirmed)
+}
+
 /// The document of the first of these servers that answers.
 async fn told(servers: &[String], trust: &Trust) -> Result<ClusterInfo, Trouble> {
     let api = Api::of(servers.to_vec(), trust, Shows::Nothing)?;
@@ -78,8 +107,9 @@ async fn of(server: &str, pin: Option<&str>) -> Result<Found, Trouble> {
     let vouched = told(&servers, &Trust::Authorities(authorities(&hint)?)).await;
     let info = vouched.map_err(|trouble| trouble.with_clock(hint.server_time))?;
     authorities(&info)?;
-    let authority = info.believed();
-    let known = Known { servers: info.servers, authority, before: Vec::new(), shows: Shows::Nothing };
+    let (authority, leaving) = (info.believed(), info.leaving().map_err(damaged)?);
+    let known =
+        Known { servers: info.servers, authority, leaving, before: Vec::new(), shows: Shows::Nothing };
     Ok(Found { known, prefix: info.prefix, server_time: info.server_time })
 }
 

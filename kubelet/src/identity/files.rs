@@ -174,6 +174,7 @@ fn public(path: &Path) -> Result<Option<(Kubeconfig, Known)>, Trouble> {
     let known = Known {
         servers: file.servers.clone(),
         authority,
+        leaving: file.leaving.clone(),
         before: file.before.clone(),
         shows: Shows::Nothing,
     };

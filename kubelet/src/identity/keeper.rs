@@ -66,8 +66,6 @@ pub struct Keeper {
     pub(super) ask_at: Instant,
     /// Tries that failed, one after the other.
     pub(super) failures: u32,
-    /// Whether the cluster has been spoken to since the kubelet began.
-    pub(super) is_greeted: bool,
     /// Where between the earliest and the latest moment the certificate is renewed.
     pub(super) share: f64,
     pub(super) voice: Voice,
@@ -123,7 +121,6 @@ impl Keeper {
             standing: Standing::Good,
             ask_at: Instant::now(),
             failures: 0,
-            is_greeted: false,
             share: chance(),
             voice,
             looks: 0,
@@ -178,7 +175,7 @@ impl Keeper {
             }
             Step::Got(new) => {
                 self.looks = 0;
-                self.show(new, now);
+                self.show(new);
             }
             Step::Waits(waiting) => self.wait(waiting, now).await,
         }
@@ -213,7 +210,7 @@ impl Keeper {
     }
 
     /// Takes a certificate into use and says so.
-    pub(super) fn show(&mut self, new: Arc<Certificate>, now: Timestamp) {
+    pub(super) fn show(&mut self, new: Arc<Certificate>) {
         self.share = chance();
         // One that is new may have come from somebody who has more to tell. One that was asked for because of what was told may be
         // of the same authority again, where another master signs: then there is a pause before the next word and the next request.
@@ -231,7 +228,7 @@ impl Keeper {
         let due = pace::renew_at(&new, self.share);
         let words = self.kind.words();
         let text = format!("the {words} of this node is good until {until}, another is asked for at {due}");
-        self.voice.say("CertificateInUse", text, now);
+        self.voice.tell("CertificateInUse", text);
         self.shelf.send_replace(Some(new));
         if self.kind == Kind::Serving {
             self.common.files.send_replace(());
@@ -288,12 +285,10 @@ impl Keeper {
         Ok(Step::Waits(Waiting { name, version, is_refused, text }))
     }
 
-    /// Speaks to the cluster once, so that a person hears at once that it is another one, or shuts this node out, and not when
-    /// a certificate is due.
+    /// Speaks to the cluster, so that a person hears soon that it is another one, or shuts this node out, and not when a certificate
+    /// is due.
     pub(super) async fn greet(&mut self, known: Known) -> Result<(), Trouble> {
-        self.api(known)?.get("/version").await?;
-        self.is_greeted = true;
-        Ok(())
+        self.api(known)?.get("/version").await.map(drop)
     }
 
     /// The connection of last time where it is the same way.

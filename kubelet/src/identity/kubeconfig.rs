@@ -14,6 +14,8 @@ const USER: &str = "default-auth";
 const CONTEXT: &str = "default-context";
 /// The extension of a cluster that holds the hashes of its roots of before; kubectl keeps what it does not know.
 const BEFORE: &str = "coracle.io/roots-before";
+/// The one that holds the hashes of those of its roots that are on their way out.
+const LEAVING: &str = "coracle.io/roots-leaving";
 
 /// Something that stands in a kubeconfig or in a file beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,9 @@ pub struct Kubeconfig {
     pub servers: Vec<String>,
     /// The authority.
     pub authority: Data,
-    /// The hashes of the authorities that the cluster had before, where this node has noted them.
+    /// The hashes of the authorities that are on their way out, where this node has noted them.
+    pub leaving: Vec<String>,
+    /// The same of those that the cluster had before.
     pub before: Vec<String>,
     /// Certificate and key of the user.
     pub certificate: Option<(Data, Data)>,
@@ -75,7 +79,8 @@ impl Kubeconfig {
             let other = server(cluster).filter(|other| is_same && super::cluster_info::is_server(other));
             servers.extend(other.filter(|other| !servers.contains(other)));
         }
-        Ok(Self { servers, authority, before: before(chosen), certificate, token })
+        let [leaving, before] = [LEAVING, BEFORE].map(|name| noted(chosen, name));
+        Ok(Self { servers, authority, leaving, before, certificate, token })
     }
 
     /// Whether it is one that leads to that file, as those do that a node writes.
@@ -85,9 +90,10 @@ impl Kubeconfig {
     }
 }
 
-fn before(cluster: &Value) -> Vec<String> {
+/// The hashes in the extension of that name.
+fn noted(cluster: &Value, name: &str) -> Vec<String> {
     let extensions = cluster["extensions"].as_array().into_iter().flatten();
-    let noted = extensions.filter(|extension| extension["name"] == BEFORE);
+    let noted = extensions.filter(|extension| extension["name"] == name);
     let hashes = noted.filter_map(|noted| noted["extension"]["sha256"].as_array()).flatten();
     hashes.filter_map(Value::as_str).map(str::to_owned).collect()
 }
@@ -106,12 +112,16 @@ fn data(from: &Value, name: &str, directory: &Path) -> Result<Option<Data>, Stri
 
 /// The file that a node writes: an entry a server with the authorities in it, and the path of its certificate and key.
 pub fn text(known: &Known, pem: &Path) -> String {
-    let Known { servers, authority, before, .. } = known;
+    let Known { servers, authority, leaving, before, .. } = known;
     let authority = STANDARD.encode(authority);
     let cluster = |server: &String| {
         let mut cluster = json!({"server": server, "certificate-authority-data": authority});
-        if !before.is_empty() {
-            cluster["extensions"] = json!([{"name": BEFORE, "extension": {"sha256": before}}]);
+        let noted =
+            [(LEAVING, leaving), (BEFORE, before)].into_iter().filter(|(_, hashes)| !hashes.is_empty());
+        let noted: Vec<Value> =
+            noted.map(|(name, hashes)| json!({"name": name, "extension": {"sha256": hashes}})).collect();
+        if !noted.is_empty() {
+            cluster["extensions"] = noted.into();
         }
         cluster
     };

@@ -2,6 +2,7 @@
 //! were not there when it joined. Nothing is believed but what comes over a connection that was believed before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::time::Instant;
@@ -20,6 +21,24 @@ use super::trouble::Trouble;
 use crate::disk;
 use crate::options::Join;
 
+/// What a cluster is known as after it has told of itself.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// As it says.
+    Believed(Known),
+    /// As before: it is not sure that it is the cluster that says otherwise.
+    Doubted(Known),
+}
+
+impl Taken {
+    /// The cluster.
+    pub fn known(self) -> Known {
+        match self {
+            Self::Believed(known) | Self::Doubted(known) => known,
+        }
+    }
+}
+
 impl Keeper {
     /// The cluster as it tells of itself now, where it is time to ask; otherwise, and where it tells nothing, as it is known.
     pub(super) async fn learn(
@@ -32,51 +51,71 @@ impl Keeper {
             return Ok(known);
         }
         let asked = discover::again(&known.servers, &known.authority).await;
+        let soon = |pause: Duration| pause.min(pace::ASK_AFTER_TROUBLE);
+        let pause = pace::ask_again(held, chance());
         let pause = match &asked {
-            Ok(_) => pace::ask_again(held, chance()),
+            Ok(_) => pause,
             // A stock server tells of nothing to strangers.
-            Err(trouble) if is_untold(trouble) => pace::ask_again(held, chance()),
-            Err(Trouble::Refused { .. } | Trouble::Damaged { .. }) => {
-                pace::ask_again(held, chance()).min(pace::ASK_AFTER_TROUBLE)
-            }
+            Err(trouble) if is_untold(trouble) => pause,
+            Err(Trouble::Refused { .. } | Trouble::Damaged { .. }) => soon(pause),
             // Whatever else this node wants there is in vain, too.
             Err(trouble) => return Err(self.with_files(trouble.clone())),
         };
-        let known = match asked {
+        let (known, pause) = match asked {
             // What could not be written down is asked for again with the next try.
-            Ok(info) => self.take(known, &info).await?,
-            Err(trouble) if is_untold(&trouble) => known,
+            Ok(info) => match self.take(known, info).await? {
+                Taken::Believed(known) => (known, pause),
+                Taken::Doubted(known) => (known, soon(pause)),
+            },
+            Err(trouble) if is_untold(&trouble) => (known, pause),
             Err(trouble) => {
                 let text = format!("what the cluster tells of itself cannot be used: {trouble}");
                 self.voice.warn("ClusterInfoTrouble", text, now);
-                known
+                (known, pause)
             }
         };
         self.ask_at = Instant::now() + pause;
         Ok(known)
     }
 
-    /// Takes what a believed server tells for the truth, and writes down what is new.
-    pub(super) async fn take(&mut self, known: Known, info: &ClusterInfo) -> Result<Known, Trouble> {
-        let told = info.authorities().and_then(|told| Ok((known.learned(info)?, told)));
-        let (learned, told) = told.map_err(|why| Trouble::damaged(format!("what {PATH} tells"), why))?;
-        let told = Some(Arc::new(told));
+    /// Takes what a believed server tells for the truth, once it is sure of what is new, and writes that down.
+    pub(super) async fn take(&mut self, known: Known, info: ClusterInfo) -> Result<Taken, Trouble> {
+        let damaged = |why| Trouble::damaged(format!("what {PATH} tells"), why);
+        let (info, learned) = match known.learned(&info).map_err(damaged)? {
+            None => (info, None),
+            Some(learned) => match discover::confirmed(&known, info, &learned.servers).await {
+                Ok(info) => {
+                    let learned = known.learned(&info).map_err(damaged)?;
+                    (info, learned)
+                }
+                Err(trouble) => {
+                    let text = format!(
+                        "a server tells of other authorities or servers of the cluster, which is not believed: {trouble}; what was believed before still is"
+                    );
+                    self.voice.warn("ClusterInfoDoubted", text, Timestamp::now());
+                    return Ok(Taken::Doubted(known));
+                }
+            },
+        };
+        let told = Some(Arc::new(info.authorities().map_err(damaged)?));
         let Some(learned) = learned else {
             self.common.told.send_replace(told);
-            return Ok(known);
+            return Ok(Taken::Believed(known));
         };
         // What no connection can be made with is not written down.
         Api::new(&learned)?;
         let (files, way) = (self.files.clone(), learned.clone());
         if !disk::run(move || files.rewrite_kubeconfig(&way)).await? {
-            let path = self.files.kubeconfig.display();
-            let text = format!(
-                "the cluster has other authorities or servers than {path}, which this node has not written: bring it up to date, \
-                 its authorities are in every ConfigMap kube-root-ca.crt"
-            );
-            self.voice.warn("ClusterChanged", text, Timestamp::now());
+            if !known.is_same_way(&learned) {
+                let path = self.files.kubeconfig.display();
+                let text = format!(
+                    "the cluster has other authorities or servers than {path}, which this node has not written: bring it up to date, \
+                     its authorities are in every ConfigMap kube-root-ca.crt"
+                );
+                self.voice.warn("ClusterChanged", text, Timestamp::now());
+            }
             self.common.told.send_replace(told);
-            return Ok(known);
+            return Ok(Taken::Believed(known));
         }
         self.write_authorities(&learned).await?;
         self.common.told.send_replace(told);
@@ -86,7 +125,7 @@ impl Keeper {
             "the cluster tells of its authorities sha256:{hashes} and its servers {servers}: these are known from now on"
         );
         self.voice.say("ClusterChanged", text, Timestamp::now());
-        Ok(learned)
+        Ok(Taken::Believed(learned))
     }
 
     /// The cluster that is known, if it is the one that is to be joined: it has the root of the line, had it when this node knew it
@@ -98,7 +137,7 @@ impl Keeper {
         match discover::again(&both(&known, join), &known.authority).await {
             Ok(info) if info.is_pinned_by(pin) => {
                 self.is_of_line = true;
-                self.take(known, &info).await
+                Ok(self.take(known, info).await?.known())
             }
             Err(trouble) if !is_untold(&trouble) => Err(self.with_files(trouble)),
             Ok(_) | Err(_) => {

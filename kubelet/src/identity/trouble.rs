@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use apiserver::auth::nodes::UNREGISTERED;
 use jiff::Timestamp;
 use rustls::CertificateError;
 
@@ -137,6 +138,27 @@ impl Trouble {
             }
             other => other,
         }
+    }
+
+    /// The same, with another word on what to do about a refusal.
+    pub fn with_remedy(mut self, text: String) -> Self {
+        if let Self::Refused { remedy, .. } = &mut self {
+            *remedy = text;
+        }
+        self
+    }
+
+    /// The same, and what was refused is not tried again before that.
+    pub fn not_before(mut self, pause: Duration) -> Self {
+        if let Self::Refused { retry_after, .. } = &mut self {
+            *retry_after = Some(pause);
+        }
+        self
+    }
+
+    /// Whether the cluster does not know this node by its key any more.
+    pub fn is_unregistered(&self) -> bool {
+        matches!(self, Self::Refused { code: 403, message, .. } if message.contains(UNREGISTERED))
     }
 
     /// Whether the server answered so.

@@ -35,9 +35,14 @@ impl Voice {
     /// Something that is as it should be.
     pub fn say(&mut self, reason: &'static str, text: String, now: Timestamp) {
         if self.is_news(&text, now) {
-            tracing::info!(reason, "{text}");
-            self.outbox.note(About::node(&self.node), Severity::Normal, reason, text);
+            self.tell(reason, text);
         }
+    }
+
+    /// Something that has happened, each time that it does.
+    pub fn tell(&self, reason: &'static str, text: String) {
+        tracing::info!(reason, "{text}");
+        self.outbox.note(About::node(&self.node), Severity::Normal, reason, text);
     }
 
     /// What differs in numbers alone, as times do, is no news.

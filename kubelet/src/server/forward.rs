@@ -1,6 +1,7 @@
 //! Connections from a client to ports of a pod: streams of SPDY, as kubectl has them, in a WebSocket or not; or one WebSocket
 //! with two channels a port, the second for what went wrong.
 
+use std::future::pending;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use super::container::ShownPod;
 use super::logs::Pairs;
 use super::spdy;
 use super::upgrade::Refused;
-use super::websocket::{WAITING, frame, patiently, payloads, tell, upgrade};
+use super::websocket::{WAITING, frame, patiently, payloads, read_off, tell, upgrade};
 use crate::observed::PodUid;
 use crate::runtime::Runtime;
 
@@ -104,7 +105,7 @@ fn ports(query: &Pairs) -> Result<Vec<u16>, Status> {
 
 /// Forwards until all ports have nothing more to say, the client is gone, or nothing moves.
 async fn serve(socket: WebSocket, ports: Vec<u16>, to: To) {
-    let (sink, messages) = socket.split();
+    let (mut sink, mut messages) = socket.split();
     let (gets, told) = mpsc::channel(WAITING);
     let (activity, idle) = (Activity::begin(), to.idle);
     let (mut inputs, mut work) = (Vec::new(), JoinSet::new());
@@ -119,13 +120,22 @@ async fn serve(socket: WebSocket, ports: Vec<u16>, to: To) {
     }
     let asks = gets.downgrade();
     drop(gets);
-    tokio::select! {
-        () = hear(payloads(messages, activity.clone()), inputs, asks) => {}
-        () = tell(sink, told, activity.clone()) => {}
-        () = activity.ceased(idle) => {}
+    let hearing = async {
+        tokio::select! {
+            () = hear(payloads(&mut messages, activity.clone()), inputs, asks) => {}
+            () = activity.ceased(idle) => {}
+        }
+        // What is left of the work ends, and nobody has more to tell.
+        drop(work);
+        pending().await
+    };
+    let told = tokio::select! {
+        told = tell(&mut sink, told, activity.clone(), idle) => told,
+        never = hearing => never,
+    };
+    if told.is_ok() {
+        read_off(messages).await;
     }
-    // Dropped, what is left of the work ends.
-    drop(work);
 }
 
 /// Hands what comes to the ports until the client goes away.
@@ -140,8 +150,7 @@ async fn hear(
         if let Some((number, bytes)) = message.split_first()
             && number % 2 == 0
             && let Some(input) = inputs.get_mut(usize::from(number / 2))
-            && let Some(gets) = asks.upgrade()
-            && patiently(input.write_all(bytes), &gets).await.is_err()
+            && patiently(input.write_all(bytes), &asks).await.is_err()
         {
             return;
         }

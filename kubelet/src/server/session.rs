@@ -76,25 +76,32 @@ impl Session {
         let ExecSession { id, output, input } = match started {
             Ok(process) => process,
             Err(error) => {
-                let _ =
-                    told.send(Told::Ended(failed("", &format!("{}: {error}", self.of.cannot_begin())))).await;
-                return;
+                let why = failed("", &format!("{}: {error}", self.of.cannot_begin()));
+                tokio::select! { _ = told.send(Told::Ended(why)) => return, () = gone => return }
             }
         };
         let (taken, takes) = watch::channel(());
-        let ended = tokio::select! {
+        tokio::select! {
             // Input and output go on side by side: a process that waits for its reader must not keep its writer waiting.
-            ended = self.send_output(output, &mut told) => ended,
-            () = async { tokio::join!(self.resize(&id, sizes), self.give(stdin, input, taken)); pending().await } => return,
-            () = async { gone.await; last_taken(takes).await } => return,
-        };
-        let Ok(error) = ended else { return };
-        let status = match (error, &self.of) {
+            _ = self.tell(&id, output, told) => {}
+            () = async { tokio::join!(self.resize(&id, sizes), self.give(stdin, input, taken)); pending().await } => {}
+            () = async { gone.await; last_taken(takes).await } => {}
+        }
+    }
+
+    /// Tells the client all that there is to tell: what the process writes, and how it ended.
+    async fn tell(
+        &self,
+        id: &str,
+        output: BoxStream<'static, Result<(Stream, Bytes), Error>>,
+        mut told: Outgoing<Told>,
+    ) -> Result<(), Gone> {
+        let status = match (self.send_output(output, &mut told).await?, &self.of) {
             (Some(error), _) => failed("", &error),
-            (None, Of::Command) => self.exit_status(&id).await,
+            (None, Of::Command) => self.exit_status(id).await,
             (None, Of::Container(_)) => success(),
         };
-        let _ = told.send(Told::Ended(status)).await;
+        told.send(Told::Ended(status)).await
     }
 
     /// Sends what the process writes until it ends; an error of the engine is what is left to tell.

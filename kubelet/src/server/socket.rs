@@ -22,6 +22,9 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
+    /// No socket can have its path.
+    #[error("{0}")]
+    TooLong(String),
     /// The file system refuses.
     #[error("cannot {operation} {path}: {source}; check --root-dir and who may write there")]
     Io {
@@ -45,8 +48,9 @@ impl RootDir {
     /// Makes the directory where there is none and takes it.
     ///
     /// # Errors
-    /// When another kubelet has it or it cannot be written.
+    /// When another kubelet has it, it cannot be written, or no socket can be in it.
     pub fn take(path: &Path) -> Result<Self, Error> {
+        command::socket_fits(&path.join(SOCKET), "--root-dir").map_err(Error::TooLong)?;
         let io = |operation, path: &Path| {
             let path = path.to_owned();
             move |source| Error::Io { operation, path, source }
@@ -75,7 +79,8 @@ impl RootDir {
         let path = self.path.join(SOCKET);
         let io = |source| Error::Io { operation: "listen on", path: path.clone(), source };
         // Made where nobody else can reach it, so that it never stands open between its birth and its mode.
-        let hidden = tempfile::Builder::new().prefix(".sock").tempdir_in(&self.path).map_err(io)?;
+        // Its path is no longer than that of the socket.
+        let hidden = tempfile::Builder::new().prefix(".s").tempdir_in(&self.path).map_err(io)?;
         let newborn = hidden.path().join("s");
         let listener = UnixListener::bind(&newborn).map_err(io)?;
         fs::set_permissions(&newborn, Permissions::from_mode(0o600)).map_err(io)?;

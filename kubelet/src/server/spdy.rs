@@ -10,13 +10,14 @@ use apiserver::spdy::{Session, Stream};
 use axum::extract::ws::{Message, WebSocket};
 use bytes::{Bytes, BytesMut};
 use futures_util::sink::unfold;
-use futures_util::{SinkExt as _, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::channels::{Connection, Gone, Process, Size, Told};
 use super::forward::{To, carry};
-use super::websocket::{closing, payloads, resize};
+use super::websocket::{WAITING, payloads, read_off, resize, tell};
 
 /// Connections to ports of one session, those among them whose client has gone and whose port has not ended.
 const MOST_CONNECTIONS: usize = 256;
@@ -66,34 +67,40 @@ pub async fn forward(session: Session, to: To) {
 pub async fn forward_within(socket: WebSocket, to: To) {
     let (near, far) = tokio::io::duplex(PIECE);
     let (mut from, mut into) = tokio::io::split(near);
-    let (mut sink, messages) = socket.split();
+    let (mut sink, mut messages) = socket.split();
+    let (gets, told) = mpsc::channel(WAITING);
     // The session within knows itself when nothing moves.
     let (activity, idle) = (Activity::begin(), to.idle);
-    // Each owns its half: whichever is dropped, the session sees that the client is gone.
+    let heard = payloads(&mut messages, activity.clone());
+    // Each owns its half: whichever ends, the session sees that the client is gone.
     let come = async move {
-        let mut messages = pin!(payloads(messages, activity));
-        while let Some(bytes) = messages.next().await {
+        let mut heard = pin!(heard);
+        while let Some(bytes) = heard.next().await {
             if into.write_all(&bytes).await.is_err() {
                 break;
             }
         }
-        // The session sees that the client is gone, and ends.
         let _ = into.shutdown().await;
-        pending().await
     };
     let go = async move {
         let mut bytes = BytesMut::new();
         while let Ok(1..) = from.read_buf(&mut bytes).await {
-            if sink.send(Message::Binary(bytes.split().freeze())).await.is_err() {
+            if gets.send(Message::Binary(bytes.split().freeze())).await.is_err() {
                 return;
             }
         }
-        let _ = sink.send(closing()).await;
     };
-    let carried = async {
-        tokio::select! { () = come => {}, () = go => {} }
+    let within = async {
+        tokio::join!(forward(Session::start(far, pairs::admit, idle), to), come, go);
+        pending().await
     };
-    tokio::join!(forward(Session::start(far, pairs::admit, idle), to), carried);
+    let told = tokio::select! {
+        told = tell(&mut sink, told, activity.clone(), idle) => told,
+        never = within => never,
+    };
+    if told.is_ok() {
+        read_off(messages).await;
+    }
 }
 
 async fn gone(mut session: Session) {

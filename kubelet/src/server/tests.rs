@@ -7,3 +7,4 @@ mod forward;
 mod read;
 mod socket;
 mod spdy;
+mod stuck;

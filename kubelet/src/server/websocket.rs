@@ -1,6 +1,7 @@
 //! Channels over a WebSocket: the first byte of each message says which one it is of.
 
-use std::future::ready;
+use std::convert::Infallible;
+use std::future::{pending, ready};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -9,13 +10,12 @@ use apiserver::activity::Activity;
 use axum::extract::FromRequestParts as _;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, rejection};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use futures_util::stream::SplitSink;
-use futures_util::{SinkExt as _, StreamExt as _, sink, stream};
+use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, sink, stream};
 use http::StatusCode;
 use http::request::Parts;
 use serde_json::Value;
 use tokio::io::{AsyncWriteExt as _, DuplexStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::channels::{Gone, Process, Size, Told};
 
@@ -39,6 +39,8 @@ pub const WAITING: usize = 16;
 const UNREAD_BYTES: usize = 64 * 1024;
 /// A client whose bytes nobody takes is asked this often whether it is there.
 const ASK_EVERY: Duration = Duration::from_secs(10);
+/// How long a client that has been told everything may take to say goodbye, too.
+const LINGER: Duration = Duration::from_secs(10);
 
 /// Agrees on one of those protocols.
 ///
@@ -73,17 +75,16 @@ pub async fn upgrade(
 /// The client's side of a process; it is gone when nothing has come and nothing gone for as long as `idle`, too.
 pub fn process(socket: WebSocket, idle: Duration) -> Process {
     let knows_status = socket.protocol().is_none_or(|agreed| agreed.as_bytes() != OLDEST.as_bytes());
-    let (sink, messages) = socket.split();
     let activity = Activity::begin();
     let (gets, queue) = mpsc::channel(WAITING);
     let (to_stdin, stdin) = tokio::io::duplex(UNREAD_BYTES);
     let (size, sizes) = watch::channel(None);
+    let (here, away) = oneshot::channel();
+    let heard = Heard { stdin: Some(to_stdin), size, asks: gets.downgrade(), here };
     // Ends when all of it is sent and nobody has more to send.
-    tokio::spawn(tell(sink, queue, activity.clone()));
-    let come = payloads(messages, activity.clone());
-    let hearing = hear(come, to_stdin, size, gets.clone());
+    tokio::spawn(serve(socket, queue, heard, activity.clone(), idle));
     let gone = async move {
-        tokio::select! { () = hearing => {}, () = activity.ceased(idle) => {} }
+        tokio::select! { _ = away => {}, () = activity.ceased(idle) => {} }
     };
     let told = sink::unfold(gets, move |gets, told| async move {
         if let Some(message) = message(told, knows_status) {
@@ -104,35 +105,64 @@ pub fn process(socket: WebSocket, idle: Duration) -> Process {
     }
 }
 
-/// Takes what a client says until it goes away.
-async fn hear(
-    messages: impl futures_util::Stream<Item = Bytes>,
-    stdin: DuplexStream,
-    size: watch::Sender<Option<Size>>,
-    gets: mpsc::Sender<Message>,
+async fn serve(
+    socket: WebSocket,
+    told: mpsc::Receiver<Message>,
+    heard: Heard,
+    activity: Activity,
+    idle: Duration,
 ) {
-    let (mut messages, mut stdin) = (pin!(messages), Some(stdin));
-    while let Some(message) = messages.next().await {
-        let Some((number, rest)) = message.split_first() else { continue };
-        match *number {
-            channel::STDIN => {
-                if let Some(open) = &mut stdin {
-                    match patiently(open.write_all(rest), &gets).await {
-                        Ok(Ok(())) => {}
-                        // The process takes no more.
-                        Ok(Err(_)) => stdin = None,
-                        Err(Gone) => return,
+    let (mut sink, mut messages) = socket.split();
+    let hearing = async {
+        heard.take(payloads(&mut messages, activity.clone())).await;
+        pending().await
+    };
+    let told = tokio::select! {
+        told = tell(&mut sink, told, activity.clone(), idle) => told,
+        never = hearing => never,
+    };
+    if told.is_ok() {
+        read_off(messages).await;
+    }
+}
+
+/// Where it goes what the client of a process says.
+struct Heard {
+    /// `None` when it has said all of it, or the process takes no more.
+    stdin: Option<DuplexStream>,
+    size: watch::Sender<Option<Size>>,
+    asks: mpsc::WeakSender<Message>,
+    /// Goes with the client.
+    here: oneshot::Sender<Infallible>,
+}
+
+impl Heard {
+    /// Takes it until the client goes away.
+    async fn take(mut self, messages: impl Stream<Item = Bytes>) {
+        let mut messages = pin!(messages);
+        while let Some(message) = messages.next().await {
+            let Some((number, rest)) = message.split_first() else { continue };
+            match *number {
+                channel::STDIN => {
+                    if let Some(open) = &mut self.stdin {
+                        match patiently(open.write_all(rest), &self.asks).await {
+                            Ok(Ok(())) => {}
+                            // The process takes no more.
+                            Ok(Err(_)) => self.stdin = None,
+                            Err(Gone) => break,
+                        }
                     }
                 }
-            }
-            channel::CLOSE if rest == [channel::STDIN] => stdin = None,
-            channel::RESIZE => {
-                if let Some(told) = resize(rest) {
-                    size.send_replace(Some(told));
+                channel::CLOSE if rest == [channel::STDIN] => self.stdin = None,
+                channel::RESIZE => {
+                    if let Some(told) = resize(rest) {
+                        self.size.send_replace(Some(told));
+                    }
                 }
+                _ => {}
             }
-            _ => {}
         }
+        drop(self.here);
     }
 }
 
@@ -141,10 +171,14 @@ async fn hear(
 ///
 /// # Errors
 /// When it is not.
-pub async fn patiently<T>(taken: impl Future<Output = T>, gets: &mpsc::Sender<Message>) -> Result<T, Gone> {
+pub async fn patiently<T>(
+    taken: impl Future<Output = T>,
+    asks: &mpsc::WeakSender<Message>,
+) -> Result<T, Gone> {
     let ask = async {
         loop {
             tokio::time::sleep(ASK_EVERY).await;
+            let Some(gets) = asks.upgrade() else { return };
             if gets.send(Message::Ping(Bytes::new())).await.is_err() {
                 return;
             }
@@ -153,32 +187,50 @@ pub async fn patiently<T>(taken: impl Future<Output = T>, gets: &mpsc::Sender<Me
     tokio::select! {
         taken = taken => Ok(taken),
         () = ask => Err(Gone),
-        () = gets.closed() => Err(Gone),
     }
 }
 
 /// Sends what there is to send, and goodbye when nothing more comes.
+///
+/// # Errors
+/// When the client is gone, as is one that takes nothing for as long as `idle`.
 pub async fn tell(
-    mut sink: SplitSink<WebSocket, Message>,
+    sink: &mut (impl Sink<Message> + Unpin),
     mut told: mpsc::Receiver<Message>,
     activity: Activity,
-) {
+    idle: Duration,
+) -> Result<(), Gone> {
     while let Some(message) = told.recv().await {
-        if sink.send(message).await.is_err() {
-            return;
+        // To ask whether it is there is to say nothing.
+        let is_said = !matches!(message, Message::Ping(_));
+        send(sink, message, idle).await?;
+        if is_said {
+            activity.moved();
         }
-        activity.moved();
     }
-    let _ = sink.send(closing()).await;
+    let goodbye = CloseFrame { code: 1000, reason: "".into() };
+    send(sink, Message::Close(Some(goodbye)), idle).await
 }
 
-/// What comes of a WebSocket until it is closed.
+async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message, idle: Duration) -> Result<(), Gone> {
+    let sent = tokio::time::timeout(idle, sink.send(message)).await;
+    sent.map_err(|_| Gone)?.map_err(|_| Gone)
+}
+
+/// Reads what a client still sends that has been told everything, until it says goodbye, or the kernel would throw away
+/// what it has not read yet.
+pub async fn read_off(messages: impl Stream<Item = Result<Message, axum::Error>>) {
+    let mut messages = pin!(messages);
+    let read = async { while let Some(Ok(_)) = messages.next().await {} };
+    let _ = tokio::time::timeout(LINGER, read).await;
+}
+
+/// What a client says over a WebSocket until it is closed. That it is there, it says unasked or asked, moves nothing.
 pub fn payloads(
-    messages: impl futures_util::Stream<Item = Result<Message, axum::Error>>,
+    messages: impl Stream<Item = Result<Message, axum::Error>>,
     activity: Activity,
-) -> impl futures_util::Stream<Item = Bytes> {
+) -> impl Stream<Item = Bytes> {
     messages
-        .inspect(move |_| activity.moved())
         .take_while(|message| ready(!matches!(message, Err(_) | Ok(Message::Close(_)))))
         .filter_map(|message| {
             ready(match message {
@@ -187,6 +239,7 @@ pub fn payloads(
                 _ => None,
             })
         })
+        .inspect(move |_| activity.moved())
 }
 
 /// `{"Width":80,"Height":24}`.
@@ -208,11 +261,6 @@ fn message(told: Told, knows_status: bool) -> Option<Message> {
             (!text.is_empty()).then(|| frame(channel::ERROR, text.as_bytes()))
         }
     }
-}
-
-/// The last message of a session.
-pub fn closing() -> Message {
-    Message::Close(Some(CloseFrame { code: 1000, reason: "".into() }))
 }
 
 /// A message of a channel.

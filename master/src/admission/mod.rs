@@ -7,6 +7,7 @@ mod gates;
 mod limit_range;
 mod lookup;
 mod nodes;
+mod pod_security;
 mod pods;
 mod policies;
 mod priority;
@@ -27,6 +28,7 @@ use apiserver::registry::Registry;
 
 pub use self::lookup::Lookup;
 pub use self::priority::system_classes;
+pub use self::services::outside as services_outside;
 pub use self::unenforced::ENFORCE;
 use crate::options::{NodeAdmission, ServiceRange};
 
@@ -55,6 +57,7 @@ pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
         Arc::new(gates::SchedulingGates::new(added.scheduling_gates)),
+        Arc::new(pod_security::PodSecurity),
         Arc::new(unenforced::Unenforced),
         Arc::new(policies::Written::new(registry.clone(), auth.clone())),
         Arc::new(policies::Mutating::new(registry.clone(), auth.clone())),

@@ -24,6 +24,8 @@ use super::{PATH, REVISION, SOCKET};
 
 /// Read and sent at once.
 const CHUNK_BYTES: usize = 256 * 1024;
+/// Where the socket is made; no longer a name than its own.
+const NEWBORN: &str = ".sock.new";
 /// Where a backup lies while it is made and sent; one that a kill left behind is replaced by the next.
 const COPY: &str = "backup.copy";
 
@@ -37,11 +39,12 @@ impl Door {
     /// Listens in a directory, in the place of what a master before left behind.
     ///
     /// # Errors
-    /// When the socket cannot be made; its path may be too long for one.
+    /// When the socket cannot be made; a path that is too long for one says so.
     pub fn open(directory: &Path) -> io::Result<(Self, UnixListener)> {
         let path = directory.join(SOCKET);
+        command::socket_fits(&path, "--data-dir").map_err(io::Error::other)?;
         // The directory is the owner's alone already, and the socket gets its place only when it is, too.
-        let newborn = directory.join(format!("{SOCKET}.new"));
+        let newborn = directory.join(NEWBORN);
         match fs::remove_file(&newborn) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -55,6 +55,7 @@ pub async fn fetch(data_dir: &Path, file: &Path) -> anyhow::Result<String> {
 /// Asks the master that runs on a directory for something on its socket.
 pub(super) async fn ask(data_dir: &Path, of: &str) -> anyhow::Result<Response<Incoming>> {
     let path = data_dir.join(SOCKET);
+    command::socket_fits(&path, "--data-dir").map_err(anyhow::Error::msg)?;
     let stream = match UnixStream::connect(&path).await {
         Ok(stream) => stream,
         Err(error) => match error.kind() {

@@ -36,6 +36,24 @@ async fn value(data_dir: &Path) -> (String, u64) {
 }
 
 #[tokio::test]
+async fn a_directory_in_which_no_socket_can_be_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_length =
+        |length: usize| folder.path().join("d".repeat(length - folder.path().as_os_str().len() - 1));
+    // With `/master.sock` it has 107 bytes.
+    let (fits, long) = (of_length(95), of_length(96));
+    fs::create_dir(&fits).unwrap();
+    fs::create_dir(&long).unwrap();
+    drop(Door::open(&fits).unwrap());
+    let file = folder.path().join("backup");
+    let told =
+        [Door::open(&long).unwrap_err().to_string(), fetch(&long, &file).await.unwrap_err().to_string()];
+    for told in told {
+        assert!(told.contains("/master.sock has 108 bytes") && told.contains("--data-dir"), "{told}");
+    }
+}
+
+#[tokio::test]
 async fn a_backup_comes_through_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let (directory, file) = (folder.path().join("m"), folder.path().join("backup"));

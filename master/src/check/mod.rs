@@ -101,6 +101,31 @@ pub async fn run(target: &Target) -> Report {
     report
 }
 
+/// The nodes of the master on that directory that would be shut out if the root of before were retired now, and those of which nobody
+/// can say; none where there is no such root.
+///
+/// # Errors
+/// Why nobody can say so of any, as a sentence.
+pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
+    let here = here::look(data_dir);
+    if here.retiring.is_none() {
+        return Ok(Vec::new());
+    }
+    let shown = data_dir.display();
+    if !here.runs {
+        return Err(format!("no master runs on {shown}, which knows of its nodes: start it"));
+    }
+    let signer = here.signer.as_deref();
+    let signer =
+        signer.ok_or_else(|| format!("{} of {shown} cannot be read", pki::INTERMEDIATE_CERTIFICATE))?;
+    let file = DataDir::at(data_dir).admin_kubeconfig();
+    let config = kubeconfig(&file, Some(&here)).map_err(|finding| tell::line(&finding))?;
+    let client = Client::outside(&Remote::from(&config)).map_err(|error| error.to_string())?;
+    let world = World::of_nodes(&client.called("rotate-ca")).await;
+    let world = world.map_err(|why| format!("the nodes of {} could not be read: {why}", config.server))?;
+    Ok(world.unrenewed(signer).iter().map(tell::line).collect())
+}
+
 /// What a server says of itself; its version where it is one whose objects can be read.
 fn listen(report: &mut Report, heard: Result<&Heard, &Refusal>, way: &Way) -> Option<Version> {
     let version = match heard {

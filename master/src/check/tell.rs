@@ -37,7 +37,8 @@ pub fn as_text(report: &Report) -> String {
     text + "\n"
 }
 
-fn line(finding: &Finding) -> String {
+/// A finding as a line.
+pub fn line(finding: &Finding) -> String {
     let Finding { severity, subject, what, cause, remedy } = finding;
     let mark = if *severity == Severity::Warning { "warning: " } else { "" };
     let why = if cause.is_empty() { String::new() } else { format!(": {cause}") };

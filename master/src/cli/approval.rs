@@ -6,6 +6,15 @@ use super::values;
 use crate::options::{Allowed, Approval, ApprovalPolicy, NodeAdmission, NodeMode};
 use crate::pki::names;
 
+/// What [`check`] looks at together.
+pub const FLAGS: &[&str] = &[
+    "--csr-approval-policy",
+    "--csr-approval-allowlist",
+    "--csr-approval-webhook",
+    "--node-admission",
+    "--node-allowlist",
+];
+
 /// The policies by their names.
 const POLICIES: [(&str, ApprovalPolicy); 6] = [
     ("always-reject", ApprovalPolicy::AlwaysReject),

@@ -72,6 +72,9 @@ pub struct RotateCa {
     /// Take away the root of before: what it signed is void from then on
     #[arg(long, conflicts_with = "intermediate")]
     pub retire: bool,
+    /// Take it away although nodes would be shut out, or nobody can say whether any would be
+    #[arg(long, requires = "retire")]
+    pub force: bool,
 }
 
 /// Where to.

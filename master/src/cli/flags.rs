@@ -26,13 +26,16 @@ pub struct Read {
 /// # Errors
 /// All the mistakes, a line each.
 pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
-    let mut read = Flags { mistakes: Vec::new(), without_effect: Vec::new(), file: None };
+    let mut read =
+        Flags { mistakes: Vec::new(), refused: Vec::new(), without_effect: Vec::new(), file: None };
+    let mut is_file_whole = true;
     let mut options = Options::default();
     let mut logging = Logging::default();
     let mut directory = data_dir;
     if let (Some(path), Some(text)) = (&flags.config, file) {
         let path = path.display().to_string();
         let found = config::read(text);
+        is_file_whole = found.mistakes.is_empty();
         read.mistakes.extend(found.mistakes.into_iter().map(|mistake| format!("{path}: {mistake}")));
         read.file = Some(path);
         read.apply(&found.flags, &mut options, &mut logging);
@@ -47,10 +50,12 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
         }
     }
     read.apply(flags, &mut options, &mut logging);
-    if read.mistakes.is_empty() {
-        read.mistakes.extend(storage::check(&options));
-        read.mistakes.extend(approval::check(&options.approval, &options.nodes));
-    }
+    // What goes with what is judged of flags that were all understood, whatever is wrong with others.
+    let are_read =
+        |names: &[&str]| is_file_whole && !read.refused.iter().any(|name| names.contains(&name.as_str()));
+    let of_storage = are_read(storage::FLAGS).then(|| storage::check(&options));
+    let of_approval = are_read(approval::FLAGS).then(|| approval::check(&options.approval, &options.nodes));
+    read.mistakes.extend(of_storage.into_iter().chain(of_approval).flatten());
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
     }
@@ -61,6 +66,8 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
 
 struct Flags {
     mistakes: Vec<String>,
+    /// The flags that were not understood.
+    refused: Vec<String>,
     without_effect: Vec<&'static str>,
     /// The file whose fields are read now; the command line otherwise.
     file: Option<String>,
@@ -140,6 +147,7 @@ impl Flags {
 
 impl Values for Flags {
     fn refuse(&mut self, name: &str, text: &str, wanted: &str) {
+        self.refused.push(name.to_owned());
         let name = match &self.file {
             None => name.to_owned(),
             Some(path) => format!("{path}: {}", config::field(name)),

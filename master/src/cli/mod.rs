@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 
+use crate::backup::SOCKET;
 use crate::check::{self, Target};
 use crate::data_dir::DataDir;
 use crate::options::DATA_DIR;
@@ -122,6 +123,18 @@ fn discovery(of: &Discovery) -> ExitCode {
 fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
     let (directory, now) = (DataDir::at(data_dir), Timestamp::now());
     let pki = directory.pki();
+    // Whether a master runs whose socket cannot be, nobody would know: better before than after.
+    command::socket_fits(&data_dir.join(SOCKET), COMMAND.directory).map_err(anyhow::Error::msg)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if how.retire && !how.force {
+        rotate::complete(&pki)?;
+        let late = runtime.block_on(check::shut_out(data_dir)).unwrap_or_else(|why| vec![why]);
+        anyhow::ensure!(
+            late.is_empty(),
+            "the root of before is not retired, for nodes may be shut out:\n{}\n`master rotate-ca --retire --force` retires it all the same",
+            late.join("\n")
+        );
+    }
     let done = match how {
         RotateCa { retire: true, .. } if rotate::retire(&pki)? => {
             "the root of before is retired: what it signed is void".to_owned()
@@ -144,7 +157,6 @@ fn rotate_ca(data_dir: &Path, how: RotateCa) -> anyhow::Result<String> {
             )
         }
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let heard = match runtime.block_on(crate::backup::reload(data_dir))? {
         true => "The master that runs here has taken it up",
         false => "No master runs here: the next start takes it up",

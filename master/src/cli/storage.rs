@@ -8,13 +8,17 @@ use command::Wanted;
 use super::values::one_of;
 use crate::options::{Etcd, Options, Storage};
 
+/// What [`check`] looks at together.
+pub const FLAGS: &[&str] =
+    &["--storage", "--etcd-servers", "--etcd-cafile", "--etcd-certfile", "--etcd-keyfile"];
+
 /// `embedded` or `etcd`.
 pub fn kind(text: &str) -> Result<Storage, Wanted> {
     one_of(text, &["embedded", "etcd"])?;
     Ok(if text == "etcd" { Storage::Etcd } else { Storage::Embedded })
 }
 
-/// A file, which is read when the store is opened.
+/// A file, which is read at the start.
 pub fn file(text: &str) -> Result<Option<PathBuf>, Wanted> {
     if text.is_empty() { Err("is no file".to_owned()) } else { Ok(Some(PathBuf::from(text))) }
 }

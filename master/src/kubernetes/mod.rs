@@ -1,7 +1,8 @@
-//! The service `kubernetes` in the namespace `default`, by which pods find the API: there from the start, and again when it goes.
+//! The service `kubernetes` in the namespace `default`, by which pods find the API, and the ServiceCIDR of that name, which
+//! says where addresses of services are taken from: there from the start, and again when they go.
 //!
-//! A master writes it with the addresses of all masters that share its store, and looks again when one of the three objects
-//! changes and when the leases of the masters are due.
+//! A master writes the service with the addresses of all masters that share its store, and looks again when one of the
+//! objects changes and when the leases of the masters are due.
 
 mod masters;
 mod plan;
@@ -13,15 +14,24 @@ use std::time::Duration;
 use api::strategy::addresses::leads_nowhere;
 use apiserver::registry::Registry;
 use apiserver::store::{Scope, Watcher};
+use jiff::Timestamp;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub use self::masters::Masters;
 use self::plan::{Front, NAME, NAMESPACE, Step};
 use crate::controllers::{Client, Delete, Error, Json, Kind};
+use crate::options::{SERVICES, ServiceRange};
 
-/// What is followed, by the names in the store.
-const FOLLOWED: [&str; 3] = ["services", "endpoints", "endpointslices.discovery.k8s.io"];
+/// What is followed, by the names in the store, and the namespace of what lies in one.
+const FOLLOWED: [(&str, Option<&str>); 4] = [
+    ("services", Some(NAMESPACE)),
+    ("endpoints", Some(NAMESPACE)),
+    ("endpointslices.discovery.k8s.io", Some(NAMESPACE)),
+    ("servicecidrs.networking.k8s.io", None),
+];
+/// Ranges of addresses of services.
+const SERVICE_CIDR: Kind = Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false);
 /// The pause before what has changed is looked at: two masters that disagree, by a mistake in their flags, do not keep the
 /// store busy.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,12 +39,18 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Where the API is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Place {
-    /// The address of the service: the first of the cluster's services.
-    pub service: IpAddr,
+    /// The addresses of the cluster's services; the first of all is that of the service.
+    pub ranges: Vec<ServiceRange>,
     /// Where this master is reached by everybody.
     pub advertised: SocketAddr,
+}
+
+impl Place {
+    fn service(&self) -> IpAddr {
+        self.ranges.first().unwrap_or(&SERVICES).first()
+    }
 }
 
 /// Keeps the service until there is no registry any more, or this master is told to stop.
@@ -59,9 +75,9 @@ pub async fn keep(
     loop {
         // From before the look, so that nothing goes unseen after it.
         let Some(watchers) = watchers(&registry) else { return };
-        let settled = settle(&client, place, &mut masters).await;
+        let settled = settle(&client, &place, &mut masters).await;
         if let Err(error) = &settled {
-            tracing::warn!(%error, "the service kubernetes cannot be written; trying again");
+            tracing::warn!(%error, "the service kubernetes or the ServiceCIDR of that name cannot be written; trying again");
         }
         let due = if settled.is_ok() { masters.due(Instant::now()) } else { Instant::now() };
         tokio::select! {
@@ -84,9 +100,11 @@ async fn told(stopped: &mut watch::Receiver<bool>) {
 fn watchers(registry: &Weak<Registry>) -> Option<Vec<Watcher>> {
     let registry = registry.upgrade()?;
     let cache = registry.cache();
-    let scope = || Scope::Namespace(NAMESPACE.to_owned());
-    let watch = |resource: &&str| cache.watch(resource, scope(), cache.revision()).ok();
-    Some(FOLLOWED.iter().filter_map(watch).collect())
+    let watch = |(resource, namespace): (&str, Option<&str>)| {
+        let scope = namespace.map_or(Scope::All, |namespace| Scope::Namespace(namespace.to_owned()));
+        cache.watch(resource, scope, cache.revision()).ok()
+    };
+    Some(FOLLOWED.into_iter().filter_map(watch).collect())
 }
 
 /// Waits until one of the objects changes, or something is due.
@@ -105,12 +123,14 @@ async fn changed(watchers: Vec<Watcher>, due: Instant) {
 }
 
 /// Looks, and does what is to be done.
-async fn settle(client: &Client, place: Place, masters: &mut Masters) -> anyhow::Result<()> {
+async fn settle(client: &Client, place: &Place, masters: &mut Masters) -> anyhow::Result<()> {
     let addresses = masters.addresses(Instant::now()).await?;
-    let front = Front { service: place.service, port: place.advertised.port(), masters: addresses };
+    let front = Front { service: place.service(), port: place.advertised.port(), masters: addresses };
     carry_out(client, &Kind::SERVICE, |found| plan::service(found, &front)).await?;
     carry_out(client, &Kind::ENDPOINTS, |found| plan::endpoints(found, &front)).await?;
     carry_out(client, &Kind::ENDPOINT_SLICE, |found| plan::slice(found, &front)).await?;
+    let ranges: Vec<String> = place.ranges.iter().map(ToString::to_string).collect();
+    carry_out(client, &SERVICE_CIDR, |found| plan::ranges(found, &ranges, Timestamp::now())).await?;
     Ok(())
 }
 
@@ -120,6 +140,7 @@ async fn carry_out(client: &Client, kind: &Kind, plan: impl Fn(Option<&Json>) ->
         Step::Nothing => Ok(()),
         Step::Create(object) => client.create(kind, NAMESPACE, object).await.map(drop),
         Step::Update(object) => client.update(kind, "", object).await.map(drop),
+        Step::Tell(object) => client.update(kind, "status", object).await.map(drop),
         // Its deletion is a change, after which it is made anew.
         Step::Delete => client.delete(kind, NAMESPACE, NAME, &Delete::default()).await,
     };

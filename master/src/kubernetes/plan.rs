@@ -1,20 +1,23 @@
-//! What the service of the API, its Endpoints and its EndpointSlice are to be. Pure.
+//! What the service of the API, its Endpoints, its EndpointSlice and the ServiceCIDR are to be. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use api::strategy::addresses::leads_nowhere;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::controllers::Json;
 
-/// The name of all three.
+/// The name of all of them.
 pub const NAME: &str = "kubernetes";
-/// Where they are.
+/// Where they are, but for the ServiceCIDR.
 pub const NAMESPACE: &str = "default";
 /// The port of the service, and what it is called.
 const PORT: u16 = 443;
 const PORT_NAME: &str = "https";
+/// The condition of a ServiceCIDR of which addresses are given.
+const READY: &str = "Ready";
 
 /// What is known of the API's servers.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub enum Step {
     Create(Value),
     /// It is to be this.
     Update(Json),
+    /// Its status is to be this one's.
+    Tell(Json),
     /// It has to go before it can be made as it is to be.
     Delete,
 }
@@ -133,6 +138,35 @@ pub fn slice(found: Option<&Json>, front: &Front) -> Step {
     })
 }
 
+/// The ServiceCIDR that says which addresses services get, and that they do.
+pub fn ranges(found: Option<&Json>, ranges: &[String], now: Timestamp) -> Step {
+    let Some(found) = found else {
+        return Step::Create(json!({
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "ServiceCIDR",
+            "metadata": {"name": NAME},
+            "spec": {"cidrs": ranges},
+        }));
+    };
+    // They are given once.
+    if found.get("spec").and_then(|spec| spec.get("cidrs")) != Some(&json!(ranges)) {
+        return Step::Delete;
+    }
+    let conditions = found.get("status").and_then(|status| status.get("conditions"));
+    let is_ready =
+        |it: &Value| it.get("type") == Some(&json!(READY)) && it.get("status") == Some(&json!("True"));
+    if conditions.and_then(Value::as_array).into_iter().flatten().any(is_ready) {
+        return Step::Nothing;
+    }
+    let mut told = found.clone();
+    let condition = json!({
+        "type": READY, "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    });
+    told.insert("status".to_owned(), json!({"conditions": [condition]}));
+    Step::Tell(told)
+}
+
 fn label(object: &mut Json, labels: Value) {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.insert("labels".to_owned(), labels);
@@ -212,6 +246,23 @@ mod tests {
             let count = endpoints["subsets"][0]["addresses"].as_array().map_or(0, Vec::len);
             assert_eq!((count, endpoints["subsets"].is_null()), (told.len(), told.is_empty()));
         }
+    }
+
+    #[test]
+    fn the_range_is_told_once_and_made_anew_when_it_is_another() {
+        let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
+        let (old, new) =
+            (vec!["10.96.0.0/12".to_owned()], vec!["10.0.0.0/16".to_owned(), "fd00::/112".to_owned()]);
+        let mut found = made(|found| ranges(found, &new, now)).as_object().unwrap().clone();
+        assert_eq!(found["spec"]["cidrs"], json!(["10.0.0.0/16", "fd00::/112"]));
+        assert_eq!(ranges(Some(&found), &old, now), Step::Delete);
+        let Step::Tell(told) = ranges(Some(&found), &new, now) else { panic!("nothing is told") };
+        let condition = &told["status"]["conditions"][0];
+        assert_eq!((&condition["type"], &condition["status"]), (&json!("Ready"), &json!("True")));
+        assert_eq!(condition["lastTransitionTime"], "2026-06-01T12:00:00Z");
+        assert_eq!(ranges(Some(&told), &new, now), Step::Nothing);
+        found.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "False"}]}));
+        assert_eq!(ranges(Some(&found), &new, now), Step::Tell(told));
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Server {
     /// Keeps the service for a master there.
     fn keep(&self, address: &str, masters: impl FnOnce(IpAddr, Arc<dyn Store>) -> Masters) {
         let advertised: SocketAddr = address.parse().unwrap();
-        let place = Place { service: "10.96.0.1".parse().unwrap(), advertised };
+        let place = Place { ranges: vec![SERVICES], advertised };
         let masters = masters(advertised.ip(), self.store.clone());
         let registry = Arc::downgrade(&self.registry);
         tokio::spawn(keep(registry, self.client.clone(), place, masters, self.stop.subscribe()));

@@ -2,7 +2,7 @@
 //! client.
 
 use std::io;
-use std::pin::pin;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +14,16 @@ use hyper::client::conn::http1;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional_with_sizes};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::headers;
 use super::pass::{Errand, Failed, To, Way, asked, passed};
 use super::progress::{Progress, Sent, Told};
+use super::relay::relay;
 use super::shares::Share;
 use super::shown::Shown;
 use super::verify;
@@ -32,8 +34,6 @@ const CONNECT: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(60);
 /// After so long without anything taken it is looked whether the client is still there.
 const LOOK: Duration = Duration::from_secs(5);
-/// What waits in each direction, beside what the kernel keeps.
-const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Bytes in both directions.
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -61,7 +61,7 @@ impl Line {
     ) -> Result<Response, Failed> {
         let connecting = tokio::time::timeout(CONNECT, self.connect(way)).await;
         let late = |_| Failed::Unreached(format!("dial tcp {}: i/o timeout", way.place.authority()));
-        let stream = connecting.map_err(late)?.map_err(Failed::Unreached)?;
+        let (stream, socket) = connecting.map_err(late)?.map_err(Failed::Unreached)?;
         let broken = |error: hyper::Error| Failed::Unreached(format!("the connection broke: {error}"));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(async move {
@@ -96,18 +96,21 @@ impl Line {
         if !is_upgrade {
             return Err(Failed::Unreached("it switches protocols, which nobody asked for".to_owned()));
         }
-        tokio::spawn(carry(client, hyper::upgrade::on(&mut answer), share));
+        tokio::spawn(carry(client, hyper::upgrade::on(&mut answer), socket, share));
         passed(answer.map(|_| Body::empty()), &parts, errand, way, None)
     }
 
-    async fn connect(&self, way: &Way) -> Result<Box<dyn Stream>, String> {
+    /// Connects, and returns the socket of it once more, to be looked at.
+    async fn connect(&self, way: &Way) -> Result<(Box<dyn Stream>, OwnedFd), String> {
         let host = way.place.host.as_str();
         let authority = way.place.authority();
         let socket = TcpStream::connect((host, way.place.port)).await;
         let socket = socket.map_err(|error| undialled(&error, host, &authority))?;
         keep_alive(&socket);
+        let again = socket.as_fd().try_clone_to_owned();
+        let again = again.map_err(|error| format!("dial tcp {authority}: {}", bare(&error)))?;
         let (config, who) = match &way.to {
-            To::Workload { tls: false } => return Ok(Box::new(socket)),
+            To::Workload { tls: false } => return Ok((Box::new(socket), again)),
             To::Workload { tls: true } => (self.shown.to_workload()?, String::new()),
             To::Node { name, trust } => {
                 let config = self.shown.to_node(name, *trust, Timestamp::now())?;
@@ -120,35 +123,39 @@ impl Line {
             let why = error.get_ref().and_then(|source| source.downcast_ref()).map(verify::told);
             format!("{who}{authority}: {}", why.unwrap_or_else(|| format!("tls: {}", bare(&error))))
         });
-        Ok(Box::new(shaken?))
+        Ok((Box::new(shaken?), again))
     }
 }
 
 /// Bytes of both, until both have ended, one is broken, or the client is gone.
-async fn carry(client: OnUpgrade, node: OnUpgrade, share: Share) {
+async fn carry(client: OnUpgrade, node: OnUpgrade, node_socket: OwnedFd, share: Share) {
     let (client, node) = match tokio::try_join!(client, node) {
         Ok(both) => both,
         Err(error) => return tracing::debug!(%error, "an upgraded connection came to nothing"),
     };
-    match carried(client, node, LOOK).await {
+    match carried(client, node, &node_socket, LOOK).await {
         Ok(()) => {}
         Err(error) => tracing::debug!(%error, "an upgraded connection ended early"),
     }
     drop(share);
 }
 
-async fn carried(client: Upgraded, node: Upgraded, look: Duration) -> io::Result<()> {
+async fn carried(client: Upgraded, node: Upgraded, node_socket: &OwnedFd, look: Duration) -> io::Result<()> {
     let opened = opened(client)?;
-    let mut node = TokioIo::new(node);
-    node.write_all(&opened.before).await?;
     let progress = Arc::new(Progress::default());
-    let mut client = Told::new(opened.stream, progress.clone());
-    let copied = pin!(copy_bidirectional_with_sizes(&mut client, &mut node, BUFFER_BYTES, BUFFER_BYTES));
+    let client = Told::new(opened.stream, progress.clone());
     tokio::select! {
-        copied = copied => copied.map(drop),
+        relayed = relay(client, opened.before, TokioIo::new(node), || has_ended(node_socket)) => relayed,
         () = progress.gone(&opened.socket, look) => Err(io::Error::other("the client is gone")),
         () = opened.cut.due() => Err(io::Error::other("its client is not believed any more")),
     }
+}
+
+/// Whether nothing more comes over a connection than what waits to be read.
+fn has_ended(socket: &OwnedFd) -> bool {
+    let mut look = [PollFd::new(socket, PollFlags::RDHUP)];
+    // The kernel says so of one that is broken without being asked.
+    poll(&mut look, Some(&Timespec::default())).is_ok_and(|ended| ended > 0)
 }
 
 /// Why nobody is reached, as the stock server says it.
@@ -163,4 +170,40 @@ fn undialled(error: &io::Error, host: &str, authority: &str) -> String {
 fn bare(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Nodes that have ended and nodes that have not, before anybody reads what they said.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use tokio::io::AsyncWriteExt as _;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_end_is_seen_behind_what_is_not_read() {
+        for breaks in [false, true] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            let mut node = listener.accept().await.unwrap().0;
+            node.write_all(b"not read").await.unwrap();
+            near.readable().await.unwrap();
+            let socket = near.as_fd().try_clone_to_owned().unwrap();
+            assert!(!has_ended(&socket), "it may say more");
+            if breaks {
+                // What it has not read breaks the connection when it closes.
+                near.write_all(b"not read").await.unwrap();
+                node.readable().await.unwrap();
+            }
+            drop(node);
+            let seen = async {
+                while !has_ended(&socket) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(30), seen).await.unwrap();
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //! in pods, asked through them or through services.
 //!
 //! A request is read (`ask`), whoever answers it found (`place`, `workload`), reached (`line`), a node over TLS as the node that
-//! it is (`verify`), and the request passed on (`pass`, `headers`, `redirect`) until it has ended or its client is gone
+//! it is (`verify`), and the request passed on (`pass`, `headers`, `redirect`, `relay`) until it has ended or its client is gone
 //! (`progress`). Everybody has a share of it (`shares`). Nothing is kept from one request to the next but the certificate that
 //! is shown to nodes (`shown`).
 
@@ -13,6 +13,7 @@ mod pass;
 mod place;
 mod progress;
 mod redirect;
+mod relay;
 mod shares;
 mod shown;
 mod verify;

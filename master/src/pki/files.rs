@@ -11,6 +11,8 @@ use super::Error;
 pub const SECRET: u32 = 0o600;
 /// Mode of what everybody may know.
 pub const PUBLIC: u32 = 0o644;
+/// Reading, writing and running, for the group and for everybody: none of it for what holds a key.
+pub const OTHERS: u32 = 0o077;
 /// Longest file that is read: a chain of certificates is a few KiB.
 const LONGEST_BYTES: u64 = 1 << 20;
 

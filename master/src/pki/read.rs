@@ -130,6 +130,12 @@ pub struct Life {
 }
 
 impl Life {
+    /// When a master makes another of its own: when less than a third of this one is left.
+    pub fn due(&self) -> Timestamp {
+        let third = self.until.duration_since(self.from) / 3;
+        self.until.checked_sub(third).unwrap_or(self.until)
+    }
+
     /// Reads a certificate.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ use crate::controllers::{self, Authority, Client, Facts};
 use crate::data_dir::DataDir;
 use crate::options::Controllers;
 use crate::owner::{self, Kept, Mark};
-use crate::pki::{Names, Pki, Serving};
+use crate::pki::{Life, Names, Pki, Serving};
 
 /// How often a running master looks at its certificates, and more often where its own lives for less than a day.
 pub(super) const INTERVAL: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ impl Keep {
         let is_other = !found.is_same(&held);
         let pki = if is_other { Arc::new(found) } else { held };
         let serving = pki.serving(&self.names, now)?;
-        let chain = serving.chain.clone();
+        let (chain, holds) = (serving.chain.clone(), holds(&serving.chain));
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         // Made just now, or put there by somebody else.
         let is_new = *shown != chain;
@@ -56,7 +56,7 @@ impl Keep {
         }
         drop(shown);
         if is_new {
-            tracing::info!("another serving certificate was taken up");
+            tracing::info!("another serving certificate was taken up{holds}");
         }
         if !is_other {
             return Ok(());
@@ -150,6 +150,13 @@ pub(super) async fn control(
             changed = authorities.changed() => if changed.is_err() { return },
         }
     }
+}
+
+/// What a log says of the first of these certificates: until when it is good, and when the next is made.
+pub(super) fn holds(chain: &[CertificateDer<'_>]) -> String {
+    let life = chain.first().and_then(|first| Life::of(first).ok());
+    life.map(|life| format!(": it is good until {}, the next is made at {}", life.until, life.due()))
+        .unwrap_or_default()
 }
 
 /// How a server of that certificate shakes hands.

@@ -4,6 +4,7 @@
 use apiserver::storage::{Expected, Transaction};
 
 use super::*;
+use crate::pki::Pki;
 
 #[test]
 fn nodes_are_told_an_address_that_is_one() {

@@ -5,8 +5,10 @@
 mod across;
 mod hosts;
 mod machine;
+mod overlap;
 mod policies;
 mod reached;
+mod refused;
 mod roots;
 mod rotation;
 mod stage;

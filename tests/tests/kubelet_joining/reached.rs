@@ -96,4 +96,14 @@ async fn certificates_of_a_minute_are_renewed_again_and_again_and_kubectl_sees_n
         never = keeps_asking(&master, &log, "here\n") => match never {},
         never = keeps_asking(&master, &echo, "inside\n") => match never {},
     }
+    // Each renewal is a line of the log.
+    let log = fs::read_to_string(node.log_path()).unwrap();
+    for (log, line) in [
+        (&log, "the client certificate of this node is good until"),
+        (&log, "the serving certificate of this node is good until"),
+        (&master.log(), "another serving certificate was taken up: it is good until"),
+    ] {
+        let told = log.lines().filter(|told| told.contains(line) && told.contains("INFO")).count();
+        assert!(told >= rotations, "{told} times {line:?} in\n{log}");
+    }
 }

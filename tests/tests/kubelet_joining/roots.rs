@@ -29,7 +29,7 @@ fn authorities(node: &World) -> Result<String, String> {
 }
 
 /// Waits until a node believes these roots and no others: servers, and the clients of its own API.
-async fn believes(node: &World, roots: &[&str]) {
+pub async fn believes(node: &World, roots: &[&str]) {
     let look = async || {
         let clients = fs::read_to_string(pem(node, "ca.crt")).map_err(|error| error.to_string())?;
         let servers = authorities(node)?;
@@ -57,7 +57,7 @@ async fn is_signed_anew(node: &World, master: &Master) {
 }
 
 /// Starts a kubelet with that line, and waits until its log says so from then on.
-async fn begins(node: &mut World, line: &str, text: &str) {
+pub async fn begins(node: &mut World, line: &str, text: &str) {
     let begun = fs::read_to_string(node.log_path()).unwrap().len();
     node.set_flags(["--node-ip", "127.0.0.1", "--bootstrap", line]);
     node.launch();
@@ -87,7 +87,11 @@ async fn a_root_is_made_anew_and_the_old_one_retired_while_the_kubelet_runs() {
     is_signed_anew(&node, &master).await;
     logs(&master, &pod).await;
 
-    rotate(&master, &["--retire"]).await;
+    // A person made its Node, and it has not written to that: nobody knows what it shows.
+    let refused = master.verb(&["rotate-ca", "--retire"]).await;
+    let unknown = format!("of which nobody knows who signed their certificate: {}", node.node);
+    assert!(refused.code != 0 && refused.stderr.contains(&unknown), "{refused:?}");
+    rotate(&master, &["--retire", "--force"]).await;
     believes(&node, &[&new]).await;
     logs(&master, &pod).await;
     is_in(&node, &master, "kubelet:").await;

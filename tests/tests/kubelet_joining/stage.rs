@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
-use master::pki::{Life, Lives, Names, Pki, Signer};
+use master::pki::{Life, Lives, Names, Pki, Signer, rotate};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
@@ -96,6 +97,27 @@ impl Authorities {
     /// New ones.
     pub fn new() -> Arc<Self> {
         let folder = tempfile::tempdir().unwrap();
+        let pki = Pki::open(folder.path(), Timestamp::now()).unwrap();
+        Arc::new(Self { pki, folder })
+    }
+
+    /// Those that follow, while these stay with whoever has them: a new root beside the one there is.
+    pub fn rotated(&self) -> Arc<Self> {
+        self.then(|folder| rotate::begin(folder, Timestamp::now()).unwrap())
+    }
+
+    /// Those that follow: the root of before is retired.
+    pub fn retired(&self) -> Arc<Self> {
+        self.then(|folder| assert!(rotate::retire(folder).unwrap()))
+    }
+
+    fn then(&self, change: impl FnOnce(&Path)) -> Arc<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(self.folder.path()).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+        }
+        change(folder.path());
         let pki = Pki::open(folder.path(), Timestamp::now()).unwrap();
         Arc::new(Self { pki, folder })
     }
@@ -257,6 +279,7 @@ fn decide(shared: &Shared, user: &str, head: &http::request::Parts, body: &[u8])
         let own = json!({
             "apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": [shared.server],
             "certificateAuthority": shared.authorities.root(), "nodeUserPrefix": "kubelet:",
+            "retiringAuthority": shared.authorities.pki.retiring_pem(),
             "serverTime": (Timestamp::now() + shared.clock).to_string(),
         });
         return (StatusCode::OK, shared.rules.document.clone().unwrap_or(own));

@@ -1,6 +1,7 @@
 //! The document that a node believes: from the master, from a host outside the cluster, and from nobody else.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use master::pki::hash_of;
@@ -80,7 +81,8 @@ async fn a_host_outside_the_cluster_tells_the_same_and_nothing_else() {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         command.spawn().unwrap()
     };
-    let _running = start(&file);
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let mut running = start(&file);
     let join = join_string(&master).await.replace(&master.port.to_string(), &port.to_string());
     let told = wait_until(DEADLINE, async || learn(&join).await).await.unwrap();
     let of_master = learn(&join_string(&master).await).await.unwrap();
@@ -91,6 +93,11 @@ async fn a_host_outside_the_cluster_tells_the_same_and_nothing_else() {
     let client = trusting(&master.admin().unwrap().authority, None).unwrap();
     let refused = ask(&client, &format!("https://127.0.0.1:{port}/api/v1/pods")).await.unwrap_err();
     assert!(refused.contains("NotFound"), "{refused}");
+    running.start_kill().unwrap();
+    let log = running.wait_with_output().await.unwrap().stderr;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    let warning = "others may read the key in this file: `chmod 600` it";
+    assert!(log.contains(warning) && log.contains("644") && log.contains("cluster-info.json"), "{log}");
     // The authority of another cluster in the file: nobody would believe what is shown, so it is not shown.
     let other = Master::running().await.admin().unwrap().authority;
     let mut swapped: Value = serde_json::from_str(&made.stdout).unwrap();

@@ -88,6 +88,14 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
     // Whom it would shut out, until that node shows what the new root has signed.
     let late = "1 node without a certificate of the new root: n1";
     assert!(checked.contains(late), "{checked}");
+    let refused = master.verb(&["rotate-ca", "--retire"]).await;
+    assert!(
+        refused.code != 0 && refused.stderr.contains(late) && refused.stderr.contains("--force"),
+        "{refused:?}"
+    );
+    told_to_pods(&master, 2).await;
+    rotate(&master, &["--intermediate"]).await;
+    assert_eq!(master.kubectl(&old_file, &["get", "namespaces"]).await.code, 0);
     let request = old_node.request("kubelet:n1", "");
     old_node.asks(&master, &Shows::Certificate(&of_old), ("renewed", CLIENT), &request).await;
     let renewed = old_node.is_signed(&master, &Shows::Nothing, "renewed").await;
@@ -101,8 +109,6 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
     let twice = master.verb(&["rotate-ca"]).await;
     assert!(twice.code != 0 && twice.stderr.contains("--retire"), "{twice:?}");
 
-    rotate(&master, &["--intermediate"]).await;
-    assert_eq!(master.kubectl(&old_file, &["get", "namespaces"]).await.code, 0);
     rotate(&master, &["--retire"]).await;
     told_to_pods(&master, 1).await;
     let gone = master.kubectl(&old_file, &["get", "namespaces"]).await;
@@ -122,6 +128,20 @@ async fn a_root_is_made_anew_and_who_shows_the_new_one_notices_nothing() {
         }
     };
     tokio::time::timeout(DEADLINE, look(&mut new_watch)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_root_is_not_retired_while_nobody_can_say_who_would_be_shut_out() {
+    let mut master = Master::running().await;
+    rotate(&master, &[]).await;
+    let retiring = master.data_dir().join("pki/retiring.crt");
+    master.kill();
+    let refused = master.verb(&["rotate-ca", "--retire"]).await;
+    assert!(refused.code != 0 && refused.stderr.contains("no master runs on"), "{refused:?}");
+    assert!(retiring.exists());
+    let done = master.verb(&["rotate-ca", "--retire", "--force"]).await;
+    assert!(done.code == 0 && done.stdout.contains("No master runs here"), "{done:?}");
+    assert!(!retiring.exists());
 }
 
 #[tokio::test]

@@ -179,6 +179,11 @@ impl Going {
         found.ok().flatten().unwrap_or_else(|| panic!("{what} does not print {words:?} but {seen:?}"))
     }
 
+    /// Kills it, so that it says nothing any more.
+    pub async fn is_killed(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
     /// Waits for its end; its exit code.
     pub async fn ends(&mut self) -> i32 {
         let ended = tokio::time::timeout(DEADLINE, self.child.wait()).await;

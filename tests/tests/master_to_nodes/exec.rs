@@ -87,7 +87,7 @@ async fn a_terminal_has_the_size_of_the_one_it_is_seen_in() {
 }
 
 /// Connections that a server of this machine holds at that port, those among them whose client has said goodbye.
-fn held(port: u16) -> usize {
+pub fn held(port: u16) -> usize {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let of_server = |line: &&str| {
         let words: Vec<&str> = line.split_whitespace().collect();

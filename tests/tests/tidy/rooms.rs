@@ -113,6 +113,7 @@ const MASTER_ROOMS: &[Room] = &[
             "controllers",
             "data_dir",
             "kubeconfig",
+            "options::is_within",
             "pki",
             "quota",
             "server::VERSION",
@@ -130,7 +131,8 @@ const MASTER_ROOMS: &[Room] = &[
     },
     Room { name: "namespaces", may: &[], never: ENGINE },
     // It writes as any client does.
-    Room { name: "kubernetes", may: &["controllers"], never: ENGINE },
+    Room { name: "kubernetes", may: &["controllers", "options"], never: ENGINE },
+    Room { name: "apiservices", may: &["controllers"], never: ENGINE },
     Room { name: "nodes", may: &["options", "pki"], never: ENGINE },
     Room { name: "api", may: &["server", "admission", "namespaces", "options"], never: ENGINE },
     Room {
@@ -138,6 +140,7 @@ const MASTER_ROOMS: &[Room] = &[
         may: &[
             "admission",
             "api",
+            "apiservices",
             "backup",
             "bootstrap",
             "controllers",

@@ -32,6 +32,8 @@ pub const PREFIX: &str = "kubelet:";
 pub const STOCK_PREFIX: &str = "system:node:";
 /// Both.
 pub const PREFIXES: [&str; 2] = [STOCK_PREFIX, PREFIX];
+/// What is said to somebody with the certificate of a node at which its key is not noted, in front of the node's name.
+pub const UNREGISTERED: &str = "the key of this certificate is not registered for node";
 
 /// The node that a user is called after, whatever its groups and whatever is left of the name; `None` for all others.
 pub fn name_of(user: &str) -> Option<&str> {
@@ -69,7 +71,7 @@ impl Nodes {
             return None;
         }
         Some(format!(
-            "the key of this certificate is not registered for node {node:?}: ask for a certificate as a new machine does, and \
+            "{UNREGISTERED} {node:?}: ask for a certificate as a new machine does, and \
              have it approved"
         ))
     }

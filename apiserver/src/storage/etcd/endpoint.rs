@@ -27,6 +27,16 @@ pub struct Certificates {
     pub own: Option<(Vec<u8>, Vec<u8>)>,
 }
 
+impl Certificates {
+    /// Whether connections can be made with them; an authority is needed.
+    ///
+    /// # Errors
+    /// What is wrong with which of them.
+    pub fn check(&self) -> Result<(), String> {
+        configure(self).map(drop)
+    }
+}
+
 impl Endpoint {
     /// Reads `https://10.0.0.1:2379`; `http://` goes without TLS.
     ///

@@ -1,5 +1,7 @@
 //! What becomes of what admission puts into an object.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 /// Limits every container of a pod by what a client might write: an amount as a number.
@@ -75,4 +77,52 @@ async fn what_keeps_a_place_gives_it_to_what_is_made_and_only_once() {
     assert_ne!(made["metadata"]["resourceVersion"], kept["metadata"]["resourceVersion"]);
     let (code, told) = server.json("POST", MAPS, map("m")).await;
     assert_eq!((code, &told["reason"]), (409, &"AlreadyExists".into()));
+}
+
+/// Has something happen to what keeps a place in the very moment in which that is given away.
+struct Meanwhile {
+    registry: Arc<Registry>,
+    is_left: AtomicUsize,
+    is_filled: bool,
+}
+
+#[async_trait::async_trait]
+impl Admission for Meanwhile {
+    async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let there = self.registry.cache().get("configmaps", "default", attempt.name);
+        let (Some(there), true) = (there, attempt.operation == Operation::Create) else { return Ok(()) };
+        let count = |left: usize| left.checked_sub(1);
+        if self.is_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok() {
+            let rows = self.registry.rows();
+            let row = rows.all().iter().find(|row| row.plural == "configmaps").unwrap();
+            let mut object = there.decode();
+            if self.is_filled {
+                object.insert("data".to_owned(), json!({"a": "of another"}));
+            } else {
+                let left = self.is_left.load(Ordering::Relaxed);
+                object["metadata"]["labels"] = json!({"left": left.to_string()});
+            }
+            self.registry.replace(row, &there, &object).await.unwrap();
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_keeps_a_place_may_change_in_the_moment_in_which_it_is_given_away() {
+    for (changes, is_filled, expected) in [
+        (3, false, (201, None)),
+        (1, true, (409, Some("AlreadyExists"))),
+        (99, false, (409, Some("AlreadyExists"))),
+    ] {
+        let server = Server::of(resources(), |registry| {
+            let (registry, is_left) = (registry.clone(), AtomicUsize::new(changes));
+            vec![Arc::new(Keeper), Arc::new(Meanwhile { registry, is_left, is_filled })]
+        })
+        .await;
+        let (code, kept) = server.json("POST", MAPS, json!({"metadata": {"name": "m"}})).await;
+        assert_eq!(code, 201, "{kept}");
+        let (code, told) = server.json("POST", MAPS, map("m")).await;
+        assert_eq!((code, told["reason"].as_str()), expected, "{changes}: {told}");
+    }
 }

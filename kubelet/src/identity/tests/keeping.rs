@@ -59,6 +59,7 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     let wanted = Known {
         servers: vec!["https://a:1".to_owned()],
         authority: chain.as_bytes().to_vec(),
+        leaving: Vec::new(),
         before: vec!["00".to_owned()],
         shows: Shows::Nothing,
     };
@@ -130,8 +131,13 @@ fn everything_in_the_way_says_what_to_do() {
 
 #[test]
 fn clocks_that_are_apart_are_told() {
-    let known =
-        Known { servers: Vec::new(), authority: Vec::new(), before: Vec::new(), shows: Shows::Nothing };
+    let known = Known {
+        servers: Vec::new(),
+        authority: Vec::new(),
+        leaving: Vec::new(),
+        before: Vec::new(),
+        shows: Shows::Nothing,
+    };
     let found = |server_time| Found { known: known.clone(), prefix: String::new(), server_time };
     let now = Timestamp::UNIX_EPOCH;
     for (seconds, expected) in [(0, false), (60, false), (61, true), (-61, true)] {
@@ -149,6 +155,8 @@ async fn each_thing_is_told_once_and_again_while_it_lasts() {
     for (text, minutes) in [("a at 1", 0), ("a at 2", 1), ("b", 2), ("b", 3), ("a", 4), ("a", 14)] {
         voice.warn("R", text.to_owned(), start + SignedDuration::from_mins(minutes));
     }
+    // What happens is told each time.
+    voice.tell("R", "a".to_owned());
     let told: Vec<String> = outbox.take().await.notes.into_iter().map(|note| note.message).collect();
-    assert_eq!(told, ["a at 1", "b", "a", "a"]);
+    assert_eq!(told, ["a at 1", "b", "a", "a", "a"]);
 }

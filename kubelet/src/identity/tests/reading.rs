@@ -96,9 +96,11 @@ fn of_several_authorities_only_the_pinned_one_is_believed() {
 fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
     let servers = ["https://a:1", "https://b:2", "https://c:3"].map(str::to_owned);
     let before = vec!["aa".to_owned(), "bb".to_owned()];
+    let leaving = vec!["cc".to_owned()];
     let known = Known {
         servers: servers.to_vec(),
         authority: b"root".to_vec(),
+        leaving: leaving.clone(),
         before: before.clone(),
         shows: Shows::Nothing,
     };
@@ -108,6 +110,7 @@ fn a_kubeconfig_that_a_node_writes_reads_back_with_every_server() {
     let expected = Kubeconfig {
         servers: servers.to_vec(),
         authority: Data::Here(b"root".to_vec()),
+        leaving,
         before,
         certificate: Some((file.clone(), file)),
         token: None,

@@ -95,6 +95,7 @@ fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_be
     let known = Known {
         servers: vec!["https://a:1".to_owned()],
         authority: old.pem().into_bytes(),
+        leaving: Vec::new(),
         before: Vec::new(),
         shows: Shows::Nothing,
     };
@@ -119,6 +120,7 @@ fn servers_are_added_and_never_lost_for_being_away_for_a_moment() {
     let known = |servers: &[&str]| Known {
         servers: servers.iter().map(ToString::to_string).collect(),
         authority: root.clone().into_bytes(),
+        leaving: Vec::new(),
         before: Vec::new(),
         shows: Shows::Nothing,
     };

@@ -14,14 +14,11 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::sync::oneshot;
 
 use super::errors::{ASK, within};
+use super::turns::WITHIN;
 use super::{Docker, look};
 use crate::observed::PodUid;
 use crate::runtime::{Duplex, Error, labels};
 
-/// Threads that connect at once. Where somebody listens each takes no time, and where packets are dropped [`WITHIN`].
-pub(super) const AT_ONCE: usize = 32;
-/// How long a connection may wait for its turn, and how long a port of the same machine may take to accept it.
-const WITHIN: Duration = Duration::from_secs(10);
 /// Room for a thread that calls a handful of functions.
 const STACK_BYTES: usize = 256 * 1024;
 
@@ -34,13 +31,7 @@ pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box
     let found = look::inspect(docker, &sandbox).await?;
     let pid = found.state.and_then(|state| state.pid).filter(|pid| *pid > 0);
     let pid = pid.ok_or_else(|| refused("its sandbox does not run".to_owned()))?;
-    let Ok(Ok(turn)) = tokio::time::timeout(WITHIN, docker.dials.clone().acquire_owned()).await else {
-        return Err(refused(format!(
-            "localhost:{port}: {AT_ONCE} connections to ports of this node are being made, and none was done within \
-             {} s; try again when their ports answer",
-            WITHIN.as_secs()
-        )));
-    };
+    let turn = docker.turns.take(pod).await.map_err(|why| refused(format!("localhost:{port}: {why}")))?;
     let (tell, told) = oneshot::channel();
     let thread = std::thread::Builder::new().name("dial".to_owned()).stack_size(STACK_BYTES);
     // Not one of the runtime's threads: it would be in the pod's network for whoever gets it next.

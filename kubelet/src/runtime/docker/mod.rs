@@ -17,6 +17,7 @@ mod look;
 mod pause;
 mod stream;
 mod transport;
+mod turns;
 mod without;
 
 use std::collections::HashMap;
@@ -73,7 +74,7 @@ pub struct Docker {
     negotiated: OnceCell<()>,
     creates: Semaphore,
     starts: Semaphore,
-    dials: Arc<Semaphore>,
+    turns: turns::Turns,
     abilities: abilities::Abilities,
     pause: pause::Pause,
 }
@@ -106,7 +107,7 @@ impl Docker {
             negotiated: OnceCell::new(),
             creates: Semaphore::new(CREATES_AT_ONCE),
             starts: Semaphore::new(STARTS_AT_ONCE),
-            dials: Arc::new(Semaphore::new(dial::AT_ONCE)),
+            turns: turns::Turns::default(),
             abilities: abilities::Abilities::default(),
             pause: pause::Pause::default(),
         })

@@ -42,6 +42,11 @@ pub struct Bed {
 
 impl Bed {
     pub async fn new() -> Self {
+        Self::idle_after(Duration::from_secs(4 * 60 * 60)).await
+    }
+
+    /// One whose sessions end when nothing moves for so long.
+    pub async fn idle_after(streaming_idle: Duration) -> Self {
         let fake = Fake::new("n1");
         let id = fake.bench().running("web", "echo one; echo two; while").await.id;
         let board = Board::new("n1");
@@ -54,7 +59,7 @@ impl Bed {
             metrics: Arc::new(Metrics::new("n1", VERSION.git_version)),
             stats: Meter::new("n1", "/".as_ref(), Box::new(Vec::new)),
             configuration: Arc::new(json!({"maxPods": 110})),
-            streaming_idle: Duration::from_secs(4 * 60 * 60),
+            streaming_idle,
         };
         let dir = tempfile::tempdir().unwrap();
         let (stop, stopped) = watch::channel(false);

@@ -83,6 +83,27 @@ async fn why_nothing_begins_is_told_as_its_end() {
 }
 
 #[tokio::test]
+async fn an_end_is_told_though_input_is_on_its_way() {
+    let bed = Bed::new().await;
+    for path in [
+        &format!("{EXEC}?container=c&command=exit&command=3&stdin=true&stdout=true"),
+        // A port that nobody listens on.
+        "/portForward/shop/web?port=9",
+    ] {
+        let (mut socket, _) = bed.websocket(path, "v4.channel.k8s.io").await.unwrap();
+        // Much more than fits anywhere, which nobody waits for any more.
+        for _ in 0..200 {
+            socket.send(frame(0, &[7; 10_000])).await.unwrap();
+        }
+        let mut said = Vec::new();
+        while let Some(message) = tokio::time::timeout(DEADLINE, socket.next()).await.unwrap() {
+            said.push(message.unwrap());
+        }
+        assert!(matches!(&said[..], [.., Message::Binary(_), Message::Close(Some(_))]), "{path}: {said:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_was_said_before_a_client_went_is_taken() {
     let bed = Bed::new().await;
     let path = format!("{EXEC}?container=c&command=count&stdin=true");

@@ -40,6 +40,18 @@ async fn a_socket_that_was_left_behind_is_replaced() {
     tokio::net::UnixStream::connect(&path).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_directory_in_which_no_socket_can_be_is_refused_before_it_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_length = |length: usize| dir.path().join("r".repeat(length - dir.path().as_os_str().len() - 1));
+    // With `/kubelet.sock` it has 107 bytes.
+    let root_dir = RootDir::take(&of_length(94)).unwrap();
+    drop(root_dir.listen().unwrap());
+    let refusal = RootDir::take(&of_length(95)).unwrap_err().to_string();
+    assert!(refusal.contains("/kubelet.sock has 108 bytes") && refusal.contains("--root-dir"), "{refusal}");
+    assert!(!of_length(95).exists());
+}
+
 #[test]
 fn a_directory_that_cannot_be_is_named() {
     let refusal = RootDir::take("/proc/none/kubelet".as_ref()).unwrap_err().to_string();

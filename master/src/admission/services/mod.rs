@@ -6,20 +6,21 @@
 mod range;
 mod taken;
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::strategy::{Cause, Json, Part, addresses};
 use apiserver::Status;
 use apiserver::admission::{Admission, Attempt, Operation};
 use apiserver::registry::Registry;
-use apiserver::store::{Object, Scope};
+use apiserver::store::{Memory, Object, Scope};
 use async_trait::async_trait;
 use serde_json::Value;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use self::taken::{Giving, Owner, Taken};
-use crate::options::ServiceRange;
+use crate::options::{ServiceRange, is_within};
 
 /// The name of services in the store.
 const SERVICES: &str = "services";
@@ -105,6 +106,19 @@ impl Admission for Addresses {
         }
         Ok(())
     }
+}
+
+/// The services with an address that is in none of these ranges, and that address: they were made while services had
+/// another range.
+pub fn outside(cache: &Memory, ranges: &[ServiceRange]) -> Vec<(String, IpAddr)> {
+    let all = cache.list(SERVICES, &Scope::All).objects;
+    let stranger = |it: &Object| {
+        let held = taken::addresses(&it.decode());
+        let is_inside = |ip: IpAddr| ranges.iter().any(|range| is_within(ip, range.network, range.bits));
+        let ip = held.into_iter().find(|ip| !is_inside(*ip))?;
+        Some((format!("{}/{}", it.namespace(), it.name()), ip))
+    };
+    all.iter().filter_map(stranger).collect()
 }
 
 /// The service that is written.

@@ -80,15 +80,20 @@ impl Taken {
     }
 }
 
+/// The addresses in a service.
+pub fn addresses(service: &Json) -> Vec<IpAddr> {
+    list(service, "clusterIPs").filter_map(|ip| ip.as_str()?.parse().ok()).collect()
+}
+
 /// The addresses and ports in a service.
 fn things(service: &Json) -> Vec<Thing> {
-    let list = |field: &str| {
-        let spec = service.get("spec").and_then(|spec| spec.get(field));
-        spec.and_then(Value::as_array).into_iter().flatten()
-    };
-    let addresses = list("clusterIPs").filter_map(|ip| ip.as_str()?.parse().ok()).map(Thing::Address);
-    let ports = list("ports").filter_map(|port| u16::try_from(port.get("nodePort")?.as_u64()?).ok());
-    addresses.chain(ports.map(Thing::Port)).collect()
+    let ports = list(service, "ports").filter_map(|port| u16::try_from(port.get("nodePort")?.as_u64()?).ok());
+    addresses(service).into_iter().map(Thing::Address).chain(ports.map(Thing::Port)).collect()
+}
+
+fn list<'a>(service: &'a Json, field: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    let spec = service.get("spec").and_then(|spec| spec.get(field));
+    spec.and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Gives to one service.
@@ -132,12 +137,9 @@ impl Allocator for Giving<'_> {
                     Ok(wanted.to_owned())
                 }
             },
-            _ => {
-                let shown = range::shown(&range);
-                Err(failed(format!(
-                    "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {shown}"
-                )))
-            }
+            _ => Err(failed(format!(
+                "the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {range}"
+            ))),
         }
     }
 

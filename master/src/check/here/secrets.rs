@@ -1,9 +1,7 @@
 //! Whether files that hold keys are for their owner alone. Pure.
 
 use super::super::finding::Finding;
-
-/// Reading, writing and running, for the group and for everybody.
-const OTHERS: u32 = 0o077;
+use crate::pki::files::OTHERS;
 
 /// A file that holds a key, or everything a cluster keeps secret.
 #[derive(Clone, Debug, PartialEq, Eq)]

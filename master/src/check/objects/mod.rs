@@ -10,6 +10,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod quotas;
+mod ranges;
 mod requests;
 mod services;
 mod webhooks;
@@ -18,6 +19,7 @@ mod webhooks;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -48,7 +50,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 /// Everything that is read; a kind that several checks look at is read once.
 const ROWS: &[Row] = &[
     row(
-        Kind::of("", "Node", "nodes", false),
+        Kind::of("", "Node", NODES, false),
         &[
             "metadata.annotations",
             "spec.unschedulable",
@@ -87,7 +89,7 @@ const ROWS: &[Row] = &[
     ),
     row(
         Kind::of("certificates.k8s.io", "CertificateSigningRequest", "certificatesigningrequests", false),
-        &["spec.signerName", "spec.username", "status"],
+        &["spec.signerName", "spec.username", "spec.request", "status"],
     ),
     row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
     row(
@@ -106,8 +108,9 @@ const ROWS: &[Row] = &[
     ),
     row(
         Kind::of("", "Service", "services", true),
-        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses"],
+        &["spec.type", "spec.selector", "spec.publishNotReadyAddresses", "spec.clusterIPs"],
     ),
+    row(Kind::of("networking.k8s.io", "ServiceCIDR", "servicecidrs", false), &["spec.cidrs"]),
     row(
         Kind::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true),
         &["metadata.labels", "endpoints"],
@@ -131,6 +134,7 @@ const ROWS: &[Row] = &[
     row(Kind::of(RBAC, "RoleBinding", "rolebindings", true), &["roleRef", "subjects"]),
 ];
 
+const NODES: &str = "nodes";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 const MUTATING: &str = "mutatingwebhookconfigurations";
 
@@ -142,6 +146,7 @@ const CHECKS: &[Check] = &[
     ("namespaces", &["namespaces"], namespaces::findings),
     ("pods", &["pods", "nodes"], pods::findings),
     ("services", &["services", "endpointslices", "pods"], services::findings),
+    ("service addresses", &["services", "servicecidrs"], ranges::findings),
     ("volume claims", &["persistentvolumeclaims", "storageclasses"], claims::findings),
     ("quotas", &["resourcequotas"], quotas::findings),
     ("disruption budgets", &["poddisruptionbudgets"], budgets::findings),
@@ -165,56 +170,88 @@ pub struct World {
     missing: BTreeMap<String, Lack>,
 }
 
-/// Why a kind was not read.
+/// Why a kind was not read, or not to its end.
 #[derive(Clone, Debug)]
 struct Lack {
     severity: Severity,
-    /// What whoever looks needs: `list pods`.
-    right: String,
+    /// What was to be read: `pods`, `leases.coordination.k8s.io`.
+    what: String,
+    /// The namespace it was to be read in; empty for all.
+    within: &'static str,
     why: String,
+    /// The server does not let this user look.
+    is_forbidden: bool,
 }
 
 impl World {
     /// Reads everything. A server that stops answering is not asked on.
     pub async fn read(client: &Client, now: Timestamp, version: Version) -> Self {
         let mut world = Self { now, version, ..Self::default() };
-        for Row { kind, namespace, kept } in ROWS {
-            let (mut objects, mut count) = (Vec::new(), 0);
-            let read = client
-                .list(kind, namespace, |object| {
-                    count += 1;
-                    if objects.len() < MOST_OBJECTS {
-                        objects.push(Object::keeping(kept, &object));
-                    }
-                })
-                .await;
-            match read {
-                Ok(_) => {
-                    if count > MOST_OBJECTS {
-                        let why = format!("of {count} only {MOST_OBJECTS} were looked at");
-                        world.lack(kind, namespace, Severity::Warning, why);
-                    }
-                    world.lists.insert(kind.plural.to_string(), objects);
-                }
-                // An older server has none of these.
-                Err(error) if error.is_no_such_path() => {
-                    world.lists.insert(kind.plural.to_string(), Vec::new());
-                }
-                Err(error) => {
-                    world.lack(kind, namespace, Severity::Problem, error.whole());
-                    if matches!(error, Error::Lost(_)) {
-                        break;
-                    }
-                }
+        for row in ROWS {
+            if world.take_in(client, row).await.is_break() {
+                break;
             }
         }
         world
     }
 
-    fn lack(&mut self, kind: &Kind, namespace: &str, severity: Severity, why: String) {
-        let within = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
-        let right = format!("list {}{within}", kind.qualified());
-        self.missing.insert(kind.plural.to_string(), Lack { severity, right, why });
+    /// Reads the nodes alone.
+    ///
+    /// # Errors
+    /// Why not all of them were read.
+    pub async fn of_nodes(client: &Client) -> Result<Self, String> {
+        let mut world = Self::default();
+        for row in ROWS.iter().filter(|row| row.kind.plural == NODES) {
+            let _ = world.take_in(client, row).await;
+        }
+        world.missing.remove(NODES).map_or(Ok(world), |lack| Err(lack.why))
+    }
+
+    /// Reads a kind; no more is to be read from a server that has stopped answering.
+    async fn take_in(&mut self, client: &Client, row: &Row) -> ControlFlow<()> {
+        let Row { kind, namespace, kept } = row;
+        let (mut objects, mut count) = (Vec::new(), 0);
+        let read = client
+            .list(kind, namespace, |object| {
+                count += 1;
+                if objects.len() < MOST_OBJECTS {
+                    objects.push(Object::keeping(kept, &object));
+                }
+            })
+            .await;
+        match read {
+            Ok(_) => {
+                if count > MOST_OBJECTS {
+                    let why = format!("of {count} only {MOST_OBJECTS} were looked at");
+                    self.lack(kind, namespace, Severity::Warning, why, false);
+                }
+                self.lists.insert(kind.plural.to_string(), objects);
+            }
+            // An older server has none of these.
+            Err(error) if error.is_no_such_path() => {
+                self.lists.insert(kind.plural.to_string(), Vec::new());
+            }
+            Err(error) => {
+                let is_forbidden = error.is_forbidden();
+                self.lack(kind, namespace, Severity::Problem, error.whole(), is_forbidden);
+                if matches!(error, Error::Lost(_)) {
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn lack(
+        &mut self,
+        kind: &Kind,
+        within: &'static str,
+        severity: Severity,
+        why: String,
+        is_forbidden: bool,
+    ) {
+        let lack = Lack { severity, what: kind.qualified(), within, why, is_forbidden };
+        self.missing.insert(kind.plural.to_string(), lack);
     }
 
     /// The objects of a kind, by its name in paths.
@@ -230,7 +267,7 @@ impl World {
 
     /// Nodes that do not show what this authority has signed, while the root before its own is to be retired.
     pub fn unrenewed(&self, authority: &str) -> Vec<Finding> {
-        nodes::unrenewed(self.of("nodes"), authority)
+        nodes::unrenewed(self.of(NODES), authority)
     }
 
     /// Every check that can be made, and a finding for what nobody could look at.
@@ -240,7 +277,11 @@ impl World {
                 report.add(name, findings(self));
             }
         }
-        let blind: Vec<Finding> = self.missing.iter().map(|(plural, lack)| blind(plural, lack)).collect();
+        let (forbidden, others): (Vec<_>, Vec<_>) =
+            self.missing.iter().partition(|(_, lack)| lack.is_forbidden);
+        let blind = others.iter().map(|(plural, lack)| blind(plural, lack));
+        let blind: Vec<Finding> =
+            blind.chain(shut_out(forbidden.into_iter().map(|(_, lack)| lack))).collect();
         if !blind.is_empty() {
             report.add("reading", blind);
         }
@@ -248,10 +289,26 @@ impl World {
 }
 
 /// Nobody knows whether a cluster is healthy of which he may not see all.
-fn blind(plural: &str, Lack { severity, right, why }: &Lack) -> Finding {
-    let remedy = format!(
-        "ask again; where it is forbidden, let the user of the kubeconfig `{right}` (of what lies in namespaces the ClusterRole \
-         `view` lets most), or use admin.kubeconfig"
-    );
+fn blind(plural: &str, Lack { severity, why, .. }: &Lack) -> Finding {
+    let remedy = "ask again; if it stays so, the log of the master says why";
     Finding::problem(plural, "nobody could look at all of these", remedy).because(why).graded(*severity)
+}
+
+/// What the user may not see, in one finding, and the role with which he would.
+fn shut_out<'a>(lacks: impl Iterator<Item = &'a Lack>) -> Option<Finding> {
+    let lacks: Vec<&Lack> = lacks.collect();
+    let first = lacks.first()?;
+    let shown = |lack: &&Lack| match lack.within {
+        "" => lack.what.clone(),
+        namespace => format!("{} in {namespace}", lack.what),
+    };
+    let shown: Vec<String> = lacks.iter().map(shown).collect();
+    let what = format!("this user may not list {}", shown.join(", "));
+    let all: Vec<&str> = lacks.iter().map(|lack| lack.what.as_str()).collect();
+    let remedy = format!(
+        "use admin.kubeconfig, or give the user a role: `kubectl create clusterrole check --verb=list --resource={}`, then \
+         `kubectl create clusterrolebinding check --clusterrole=check --user=NAME`",
+        all.join(",")
+    );
+    Some(Finding::problem("kubeconfig", what, remedy).because(&first.why).graded(first.severity))
 }

@@ -77,7 +77,8 @@ pub fn unrenewed(nodes: &[Object], authority: &str) -> Vec<Finding> {
     let cause = format!(
         "{authority} signs now, and another one signed what was shown when the Node was last written"
     );
-    let remedy = "before `master rotate-ca --retire`, which shuts them out, wait until they have renewed (kubelets do by themselves,                   when 70 to 90 % of the life of their certificate are over), or have them join anew";
+    let remedy = "before `master rotate-ca --retire`, which shuts them out, wait until they have renewed (kubelets do by themselves: ours when they \
+                  hear of the new root, others late in the life of their certificate), or have them join anew";
     let shown = of(other, "without a certificate of the new root", cause, remedy);
     let cause = "nothing has been written by the node itself since masters note it".to_owned();
     let remedy = "before `master rotate-ca --retire`, look whether the machine is there; it tells with its next status";

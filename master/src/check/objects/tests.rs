@@ -1,7 +1,10 @@
 //! What objects say, a row a case: what is there, and the lines that are told of it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
+use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::{Value, json};
 
 use super::*;
@@ -65,6 +68,37 @@ fn container(state: Value, last: Value, restarts: i64) -> Value {
 
 fn check(lists: Value, expected: &[&str]) {
     assert_eq!(told(&lists), expected, "{lists:#}");
+}
+
+#[test]
+fn services_of_another_range() {
+    let service = |name: &str, ips: &[&str]| json!({"metadata": meta(name, LONG_AGO), "spec": {"type": "ClusterIP", "clusterIPs": ips}});
+    let range = |name: &str, cidrs: &[&str]| json!({"metadata": cluster(name), "spec": {"cidrs": cidrs}});
+    let services = [
+        service("in", &["10.96.0.9", "fd00::9"]),
+        service("none", &["None"]),
+        service("out", &["10.96.0.10", "fd01::1"]),
+        service("far", &["10.0.0.1"]),
+    ];
+    let own = ["10.96.0.0/12", "fd00::/112"];
+    let cause = "the range was another one when they were made";
+    let both = format!(
+        "services: shop/out has fd01::1, and 1 service like it, which is outside 10.96.0.0/12, fd00::/112: {cause}"
+    );
+    let far = format!("services: shop/far has 10.0.0.1, which is outside 10.96.0.0/12, fd00::/112: {cause}");
+    for (ranges, services, expected) in [
+        (vec![], &services[..], vec![]),
+        (vec![range("kubernetes", &own)], &services[..2], vec![]),
+        (vec![range("kubernetes", &own)], &services[..], vec![both.as_str()]),
+        // What others have written gives no addresses here.
+        (
+            vec![range("kubernetes", &own), range("more", &["10.0.0.0/16"])],
+            &services[3..],
+            vec![far.as_str()],
+        ),
+    ] {
+        check(json!({"services": services, "servicecidrs": ranges}), &expected);
+    }
 }
 
 #[test]
@@ -264,6 +298,12 @@ fn requests_quotas_budgets_and_claims() {
             request(LONG_AGO, json!({})),
             "CertificateSigningRequest r: waits for somebody to decide: joe asks s/x",
         ),
+        (
+            "certificatesigningrequests",
+            request("2026-06-01T11:59:00Z", json!({})),
+            "CertificateSigningRequest r: waits for somebody to decide: joe asks s/x",
+        ),
+        ("certificatesigningrequests", request("2026-06-01T11:59:00Z", conditions("Approved")), ""),
         (
             "certificatesigningrequests",
             request(LONG_AGO, conditions("Approved")),
@@ -468,16 +508,35 @@ fn warnings_are_counted_by_reason() {
 fn what_nobody_could_read_is_said_and_not_guessed() {
     let mut world = world(&json!({}));
     world.lists.remove("pods");
-    world.lack(&Kind::POD, "", Severity::Problem, "403 Forbidden: no".to_owned());
+    world.lack(&Kind::POD, "", Severity::Problem, "503 Unavailable: no".to_owned(), false);
     let mut report = Report::default();
     world.judge(&mut report);
     assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));
     let findings = report.findings();
     assert_eq!(findings.len(), 1);
     assert_eq!((findings[0].0, findings[0].1.severity), ("reading", Severity::Problem));
-    assert!(findings[0].1.cause.contains("403"), "{findings:?}");
-    assert!(findings[0].1.remedy.contains("`list pods`"), "{findings:?}");
+    assert!(findings[0].1.cause.contains("503"), "{findings:?}");
+    assert!(findings[0].1.remedy.contains("ask again"), "{findings:?}");
     assert!(!report.is_healthy(), "nobody knows");
+}
+
+#[test]
+fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command() {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "kubelet:n1");
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+    for (user, request, expected) in [
+        ("system:anonymous", STANDARD.encode(pem), format!("system:anonymous asks {signer} for node n1")),
+        ("system:node:n2", String::new(), format!("system:node:n2 asks {signer} for node n2")),
+    ] {
+        let request = json!({"metadata": {"name": "r", "creationTimestamp": "2026-06-01T11:59:00Z"},
+            "spec": {"username": user, "signerName": signer, "request": request}, "status": {}});
+        let found = requests::findings(&world(&json!({"certificatesigningrequests": [request]})));
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.cause, expected);
+        assert!(finding.remedy.starts_with("`kubectl certificate approve r` if "), "{finding:?}");
+    }
 }
 
 #[test]

@@ -170,6 +170,24 @@ fn every_mistake_is_told_at_once() {
 }
 
 #[test]
+fn what_goes_with_what_is_told_beside_other_mistakes() {
+    let flags = RunFlags {
+        secure_port: some("0"),
+        storage: some("etcd"),
+        csr_approval_policy: some("webhook"),
+        ..RunFlags::default()
+    };
+    let found = read(&flags, None, None).unwrap_err();
+    for words in ["--secure-port: ", "--etcd-servers is missing", "--csr-approval-webhook go together"] {
+        assert!(found.len() == 3 && found.iter().any(|line| line.contains(words)), "{words}: {found:?}");
+    }
+    // Of what was not understood nobody knows what would have gone with it.
+    let flags = RunFlags { etcd_servers: vec!["a:1".to_owned()], ..flags };
+    let found = read(&flags, None, None).unwrap_err();
+    assert!(found.iter().all(|line| !line.contains("--etcd-servers is missing")), "{found:?}");
+}
+
+#[test]
 fn controllers_are_all_some_or_none() {
     use crate::options::Controllers;
     let (some, other) = ("namespace-controller", "serviceaccount-controller");

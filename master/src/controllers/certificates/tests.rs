@@ -104,6 +104,7 @@ async fn the_webhook_is_asked_over_tls_and_both_know_each_other() {
     let of = |server: &str| {
         let (server, user, credentials) = (server.to_owned(), "approver".to_owned(), credentials.clone());
         Webhook::new(crate::kubeconfig::Kubeconfig { server, authority: pki.root_pem(), user, credentials })
+            .unwrap()
     };
     let answer = of(&server).ask(&json!({"node": "n1"})).await.unwrap();
     assert_eq!(answer, json!({"decision": "Deny", "message": "approver asked for \"n1\""}));

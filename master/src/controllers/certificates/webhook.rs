@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::uri::Scheme;
 use http::{Request, Uri, header};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
@@ -30,8 +31,18 @@ pub struct Webhook {
 
 impl Webhook {
     /// Whom a kubeconfig names: its server, with a path, is where questions are posted.
-    pub fn new(config: Kubeconfig) -> Self {
-        Self { config }
+    ///
+    /// # Errors
+    /// When its server is no https URL, or authority, certificate or key cannot be used.
+    pub fn new(config: Kubeconfig) -> Result<Self, BoxError> {
+        let remote = Remote::from(&config);
+        let named = |error: BoxError| format!("its server \"{}\": {error}", config.server);
+        remote.address().map_err(named)?;
+        if config.server.parse::<Uri>()?.scheme() != Some(&Scheme::HTTPS) {
+            return Err(named("write it https://HOST:PORT/PATH".into()).into());
+        }
+        remote.tls(ALL_VERSIONS, b"http/1.1").map_err(|error| format!("its certificates or key: {error}"))?;
+        Ok(Self { config })
     }
 
     /// The answer to a question.

@@ -68,7 +68,7 @@ impl Error {
         matches!(self, Self::Refused { code: 410, .. })
     }
 
-    /// The write is refused because the namespace is on its way out.
+    /// This user may not, or, of a write, the namespace is on its way out.
     pub fn is_forbidden(&self) -> bool {
         self.is_reason("Forbidden")
     }

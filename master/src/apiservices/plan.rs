@@ -1,0 +1,240 @@
+//! Which APIServices there are to be, and what is to be done about those there are. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::controllers::Json;
+
+/// The label of those that a server keeps by itself.
+const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
+/// The condition of one that is served.
+const AVAILABLE: &str = "Available";
+/// The version of the core group that clients are told of.
+const CORE_VERSION: &str = "v1";
+/// How far groups stand before others, by the table of the stock server (`cmd/kube-apiserver/app`); one that is not in it, as
+/// `apiregistration.k8s.io` itself, has no APIService there either.
+const GROUPS: [(&str, u32); 20] = [
+    ("", 18000),
+    ("apps", 17800),
+    ("events.k8s.io", 17750),
+    ("authentication.k8s.io", 17700),
+    ("authorization.k8s.io", 17600),
+    ("autoscaling", 17500),
+    ("batch", 17400),
+    ("certificates.k8s.io", 17300),
+    ("networking.k8s.io", 17200),
+    ("policy", 17100),
+    ("rbac.authorization.k8s.io", 17000),
+    ("storage.k8s.io", 16800),
+    ("apiextensions.k8s.io", 16700),
+    ("admissionregistration.k8s.io", 16700),
+    ("scheduling.k8s.io", 16600),
+    ("coordination.k8s.io", 16500),
+    ("node.k8s.io", 16300),
+    ("discovery.k8s.io", 16200),
+    ("flowcontrol.apiserver.k8s.io", 16100),
+    ("resource.k8s.io", 15900),
+];
+/// The same for versions within their group, where it is not [`VERSION`].
+const VERSIONS: [(&str, &str, u32); 3] =
+    [("", "v1", 1), ("autoscaling", "v2", 30), ("flowcontrol.apiserver.k8s.io", "v1", 21)];
+/// Of a version of a built-in group.
+const VERSION: u32 = 15;
+/// Of groups that are defined, and of their versions.
+const DEFINED: (u32, u32) = (1000, 100);
+
+/// A group and version that is served.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Served {
+    /// The group, empty for the core one.
+    pub group: String,
+    /// The version.
+    pub version: String,
+    /// Whether it is the program's; else a definition made it.
+    pub is_built_in: bool,
+}
+
+impl Served {
+    /// How far group and version stand before others; `None` for what has no APIService.
+    fn priorities(&self) -> Option<(u32, u32)> {
+        if !self.is_built_in {
+            return Some(DEFINED);
+        }
+        let (group, version) = (self.group.as_str(), self.version.as_str());
+        if group.is_empty() && version != CORE_VERSION {
+            return None;
+        }
+        let of_group = GROUPS.iter().find(|(name, _)| *name == group)?.1;
+        let of_version = VERSIONS.iter().find(|(name, of, _)| (*name, *of) == (group, version));
+        Some((of_group, of_version.map_or(VERSION, |(_, _, priority)| *priority)))
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// It is missing.
+    Create(Value),
+    /// Its spec is to be this one's.
+    Update(Json),
+    /// Its status is to be this one's.
+    Tell(Json),
+    /// The one of that name has nothing to stand for.
+    Delete(String),
+}
+
+/// What is to be done about all of them. At the start also those of the program go that it does not serve any more; later
+/// they may be those of another, newer master.
+pub fn plan(served: &BTreeSet<Served>, found: &[Json], at_start: bool, now: Timestamp) -> Vec<Step> {
+    let mut there: BTreeMap<&str, &Json> = found.iter().map(|object| (name(object), object)).collect();
+    let mut steps = Vec::new();
+    for served in served {
+        let Some(priorities) = served.priorities() else { continue };
+        let wanted = wanted(served, priorities);
+        let name = format!("{}.{}", served.version, served.group);
+        match there.remove(name.as_str()) {
+            None => steps.push(Step::Create(wanted)),
+            Some(found) if managed(found).is_some() => steps.extend(mended(found, &wanted, now)),
+            // Somebody else's.
+            Some(_) => {}
+        }
+    }
+    let stale = there.into_iter().filter(|(_, object)| match managed(object) {
+        Some("true") => true,
+        Some(_) => at_start,
+        None => false,
+    });
+    steps.extend(stale.map(|(name, _)| Step::Delete(name.to_owned())));
+    steps
+}
+
+/// One that has been made, or written, with the condition that it is served; `None` when it says so.
+pub fn told(found: &Json, now: Timestamp) -> Option<Json> {
+    let conditions =
+        found.get("status").and_then(|status| status.get("conditions")).and_then(Value::as_array);
+    let says =
+        |it: &Value| it.get("type") == Some(&json!(AVAILABLE)) && it.get("status") == Some(&json!("True"));
+    if conditions.is_some_and(|conditions| conditions.iter().any(says)) {
+        return None;
+    }
+    let mut told = found.clone();
+    let condition = json!({
+        "type": AVAILABLE, "status": "True", "reason": "Local", "message": "Local APIServices are always available",
+        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+    });
+    told.insert("status".to_owned(), json!({"conditions": [condition]}));
+    Some(told)
+}
+
+fn mended(found: &Json, wanted: &Value, now: Timestamp) -> Option<Step> {
+    if found.get("spec") == wanted.get("spec") {
+        return told(found, now).map(Step::Tell);
+    }
+    let mut mended = found.clone();
+    mended.insert("spec".to_owned(), wanted["spec"].clone());
+    Some(Step::Update(mended))
+}
+
+fn wanted(served: &Served, (of_group, of_version): (u32, u32)) -> Value {
+    let Served { group, version, is_built_in } = served;
+    let mut spec =
+        json!({"version": version, "groupPriorityMinimum": of_group, "versionPriority": of_version});
+    if !group.is_empty() {
+        spec["group"] = group.as_str().into();
+    }
+    let labels = json!({MANAGED: if *is_built_in { "onstart" } else { "true" }});
+    json!({
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": format!("{version}.{group}"), "labels": labels},
+        "spec": spec,
+    })
+}
+
+fn name(object: &Json) -> &str {
+    let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
+    name.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// How a server keeps it; `None` when it is somebody's own.
+fn managed(object: &Json) -> Option<&str> {
+    object.get("metadata")?.get("labels")?.get(MANAGED)?.as_str()
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is made, mended, left alone and deleted.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    const NOW: &str = "2026-06-01T12:00:00Z";
+
+    fn served(group: &str, version: &str, is_built_in: bool) -> Served {
+        Served { group: group.to_owned(), version: version.to_owned(), is_built_in }
+    }
+
+    fn planned(of: &[Served], found: &[Json], at_start: bool) -> Vec<Step> {
+        plan(&of.iter().cloned().collect(), found, at_start, NOW.parse().unwrap())
+    }
+
+    /// What is made of one, as it is once it says that it is there.
+    fn made(of: &Served) -> Json {
+        match planned(std::slice::from_ref(of), &[], true).as_slice() {
+            [Step::Create(object)] => told(object.as_object().unwrap(), NOW.parse().unwrap()).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn names_labels_and_priorities_are_the_stock_ones() {
+        for (of, name, label, priorities) in [
+            (served("", "v1", true), "v1.", "onstart", (18000, 1)),
+            (served("apps", "v1", true), "v1.apps", "onstart", (17800, 15)),
+            (served("autoscaling", "v2", true), "v2.autoscaling", "onstart", (17500, 30)),
+            (served("example.com", "v1beta1", false), "v1beta1.example.com", "true", (1000, 100)),
+        ] {
+            let object = Value::from(made(&of));
+            assert_eq!(object["metadata"]["name"], name);
+            assert_eq!(object["metadata"]["labels"][MANAGED], label, "{name}");
+            let spec = &object["spec"];
+            assert_eq!(spec["groupPriorityMinimum"], priorities.0, "{name}");
+            assert_eq!(
+                (&spec["versionPriority"], &spec["version"]),
+                (&json!(priorities.1), &json!(of.version))
+            );
+            assert_eq!(spec.get("group").and_then(Value::as_str).unwrap_or_default(), of.group);
+            assert_eq!(object["status"]["conditions"][0]["reason"], "Local");
+        }
+        for none in [served("", "v1beta3", true), served("apiregistration.k8s.io", "v1", true)] {
+            assert_eq!(planned(&[none], &[], true), []);
+        }
+    }
+
+    #[test]
+    fn what_is_right_is_left_alone_and_what_is_not_is_mended() {
+        let of = [served("apps", "v1", true)];
+        let right = made(&of[0]);
+        assert_eq!(planned(&of, std::slice::from_ref(&right), false), []);
+        let mut silent = right.clone();
+        silent.remove("status");
+        assert_eq!(planned(&of, &[silent], false), [Step::Tell(right.clone())]);
+        let mut edited = right.clone();
+        edited["spec"]["versionPriority"] = 7.into();
+        assert_eq!(planned(&of, &[edited.clone()], false), [Step::Update(right)]);
+        edited["metadata"]["labels"] = json!({});
+        assert_eq!(planned(&of, &[edited], false), [], "somebody else's");
+    }
+
+    #[test]
+    fn what_stands_for_nothing_goes() {
+        let (defined, old) = (made(&served("example.com", "v1", false)), made(&served("apps", "v1", true)));
+        let mut own = defined.clone();
+        own["metadata"] = json!({"name": "v1.mine.example.com"});
+        let found = [defined, old, own];
+        let gone = |name: &str| Step::Delete(name.to_owned());
+        assert_eq!(planned(&[], &found, false), [gone("v1.example.com")]);
+        assert_eq!(planned(&[], &found, true), [gone("v1.apps"), gone("v1.example.com")]);
+    }
+}

@@ -1,0 +1,71 @@
+//! APIServices over an API in this process, as a client of it sees them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use apiserver::storage::{Limits, Memory};
+use apiserver::{Api, Version, crd, kinds};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// How long anything may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Waits until those there are are as they should be.
+async fn until(registry: &Registry, is: impl Fn(&[Value]) -> bool) {
+    let look = async || loop {
+        let listing = registry.cache().list(STORED, &Scope::All);
+        let all: Vec<Value> = listing.objects.iter().map(|object| object.decode().into()).collect();
+        if is(&all) {
+            return;
+        }
+        drop(registry.cache().watch(STORED, Scope::All, listing.revision).unwrap().next().await);
+    };
+    tokio::time::timeout(DEADLINE, look()).await.unwrap_or_else(|_| panic!("they are never right"));
+}
+
+fn find<'a>(all: &'a [Value], name: &str) -> Option<&'a Value> {
+    all.iter().find(|object| object["metadata"]["name"] == name)
+}
+
+fn is_available(object: Option<&Value>) -> bool {
+    object.is_some_and(|object| object["status"]["conditions"][0]["status"] == "True")
+}
+
+#[tokio::test(start_paused = true)]
+async fn they_come_and_go_with_what_is_served() {
+    let catalog = Catalog::new(kinds::all());
+    let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
+    crd::start(&registry).await.unwrap();
+    let version = Version { major: "1", minor: "36", git_version: "test" };
+    let client = Client::inside(Api::writable(registry.clone(), Vec::new(), version).router());
+    let stop = watch::Sender::new(false);
+    tokio::spawn(keep(Arc::downgrade(&registry), catalog.clone(), client.clone(), stop.subscribe()));
+    until(&registry, |all| all.len() == 21 && all.iter().all(|object| is_available(Some(object)))).await;
+    let (found, _) = look(&Arc::downgrade(&registry)).unwrap();
+    assert_eq!(plan::plan(&served(&catalog), &found, false, Timestamp::now()), [], "nothing is left to do");
+
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    let definitions =
+        Kind::of("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions", false);
+    client.create(&definitions, "", definition).await.unwrap();
+    until(&registry, |all| is_available(find(all, "v1.example.com"))).await;
+
+    // What is deleted while it is served comes back; what is edited is mended.
+    client.delete(&API_SERVICE, "", "v1.apps", &Delete::default()).await.unwrap();
+    let edit = json!({"spec": {"versionPriority": 3}});
+    client.patch(&API_SERVICE, "", "v1.batch", edit).await.unwrap();
+    until(&registry, |all| {
+        let batch = find(all, "v1.batch").is_some_and(|object| object["spec"]["versionPriority"] == 15);
+        batch && is_available(find(all, "v1.apps"))
+    })
+    .await;
+
+    client.delete(&definitions, "", "widgets.example.com", &Delete::default()).await.unwrap();
+    until(&registry, |all| find(all, "v1.example.com").is_none()).await;
+}

@@ -1,0 +1,67 @@
+//! While two roots are believed: whoever has the key of one that is being replaced tells nobody any more whom to believe.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use crate::machine::{file, pem, says, started};
+use crate::roots::{begins, believes};
+use crate::stage::{Authorities, Rules, Stage};
+
+const DOUBTED: &str = "which is not believed";
+
+/// What somebody tells who answers at that server.
+fn document(server: &str, root: &str, retiring: &str) -> Option<Value> {
+    Some(json!({
+        "apiVersion": "bootstrap/v1", "kind": "ClusterInfo", "servers": [server], "certificateAuthority": root,
+        "retiringAuthority": retiring, "nodeUserPrefix": "kubelet:",
+    }))
+}
+
+#[tokio::test]
+async fn who_has_the_key_of_a_root_that_is_being_replaced_changes_nothing_any_more() {
+    let (old, evil) = (Authorities::new(), Authorities::new());
+    let stage = Stage::new(&old, Rules::default()).await;
+    let (line, server) = (stage.line(), stage.server().to_owned());
+    let mut node = started("overlap", &["--bootstrap", &line]).await;
+    says(&node, "kubectl certificate approve").await;
+    stage.approve();
+    file(&node, &pem(&node, "kubelet-server-current.pem")).await;
+    believes(&node, &[&old.root()]).await;
+    node.kill();
+
+    // A root that nobody there has the key of.
+    let rules = Rules { document: document(&server, &evil.root(), &old.root()), ..Rules::default() };
+    let stage = Stage::at(stage.leave().await, &old, rules, SignedDuration::ZERO).await;
+    begins(&mut node, &line, DOUBTED).await;
+    believes(&node, &[&old.root()]).await;
+    node.kill();
+
+    let new = old.rotated();
+    let stage = Stage::at(stage.leave().await, &new, Rules::default(), SignedDuration::ZERO).await;
+    begins(&mut node, &line, "the cluster tells of its authorities").await;
+    believes(&node, &[&new.root(), &old.root()]).await;
+    node.kill();
+
+    // The thief answers in its place: with the old root alone, with the two the other way round, with a root of his own.
+    let mut port = stage.leave().await;
+    for (thief, root, retiring) in [
+        (&old, old.root(), String::new()),
+        (&old, old.root(), new.root()),
+        (&old, evil.root(), old.root()),
+        (&old.rotated(), String::new(), String::new()),
+    ] {
+        // The last of them has made himself a new root, and a way to it.
+        let document = if root.is_empty() { None } else { document(&server, &root, &retiring) };
+        let rules = Rules { document, ..Rules::default() };
+        let stage = Stage::at(port, thief, rules, SignedDuration::ZERO).await;
+        begins(&mut node, &line, DOUBTED).await;
+        believes(&node, &[&new.root(), &old.root()]).await;
+        node.kill();
+        port = stage.leave().await;
+    }
+
+    let retired = new.retired();
+    let _stage = Stage::at(port, &retired, Rules::default(), SignedDuration::ZERO).await;
+    begins(&mut node, &line, "the cluster tells of its authorities").await;
+    believes(&node, &[&new.root()]).await;
+}
