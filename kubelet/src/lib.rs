@@ -10,6 +10,7 @@ pub mod health;
 pub mod identity;
 pub mod images;
 pub mod metrics;
+pub mod network;
 pub mod node;
 pub mod observe;
 pub mod observed;

@@ -1,0 +1,3 @@
+//! The network of the pods that the kubelet makes itself.
+
+pub mod nft;
