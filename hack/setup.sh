@@ -2,7 +2,7 @@
 # Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, packet filters, Python clients, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, Python clients, the test runner
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
@@ -188,7 +188,7 @@ kubectl_command() { unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
 # The same for etcd, whose service never starts.
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
-# Rules of other firewalls beside those of the kubelet, which needs none of these commands itself. Debian starts no service of them.
+# Firewalls beside the kubelet, which needs none of these commands itself.
 packet_filters() {
   have iptables || apt_install iptables
   have nft || apt_install nftables

@@ -2,8 +2,9 @@
 
 use std::fs;
 
+use kubelet::network::nft::{Port, Rules, legacy};
+
 use super::stage::{At, BRIDGE, Stage, bracketed, ensure, node, port, run};
-use kubelet::network::nft::{Rules, legacy};
 
 /// Pods get out and are reached, in both versions of IP.
 fn assert_open(stage: &Stage) {
@@ -22,7 +23,7 @@ fn assert_closed(stage: &Stage) {
     }
 }
 
-fn ports() -> [kubelet::network::nft::Port; 2] {
+fn ports() -> [Port; 2] {
     ["0.0.0.0", "::"].map(|at| port(at, 8080, At::PodA))
 }
 

@@ -1,7 +1,9 @@
 //! Pods go by their own addresses within the cluster, and by that of their node beyond.
 
+use kubelet::network::nft::{Error, Node, Rules, Watch};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
 use super::stage::{At, BRIDGE, Stage, WHO, bracketed, ensure, far_pod, node, run};
-use kubelet::network::nft::{Node, Rules};
 
 #[tokio::test]
 async fn only_what_leaves_the_cluster_is_masqueraded() {
@@ -47,4 +49,19 @@ async fn nothing_is_left_of_a_node_that_goes() {
     assert_eq!(run("nft list ruleset"), before);
     rules.remove(BRIDGE).unwrap();
     assert_eq!(run("nft list ruleset"), before);
+}
+
+#[tokio::test]
+async fn a_process_that_may_not_is_told_what_it_needs() {
+    let _stage = Stage::new().await;
+    let mut sets = capabilities(None).unwrap();
+    sets.effective.remove(CapabilitySet::NET_ADMIN);
+    set_capabilities(None, sets).unwrap();
+    let errors = [Rules::open().err().unwrap(), Watch::new().err().unwrap()];
+    sets.effective.insert(CapabilitySet::NET_ADMIN);
+    set_capabilities(None, sets).unwrap();
+    for error in errors {
+        assert!(matches!(error, Error::Denied { .. }), "{error}");
+        assert!(error.to_string().contains("needs CAP_NET_ADMIN"), "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::stage::{At, BRIDGE, Stage, ensure, node, port, run};
 
 /// When nothing is said for so long, nothing will be: all of it happens in one kernel.
-const SILENCE: Duration = Duration::from_secs(1);
+const SILENCE: Duration = Duration::from_millis(300);
 
 /// Looks whenever there is something to look at, until there is nothing more; how often rules had to be repaired.
 async fn settle(watch: &mut Watch, ports: &[Port]) -> usize {

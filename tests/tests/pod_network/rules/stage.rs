@@ -23,7 +23,7 @@ pub const BRIDGE: &str = "coracle-1a2b3c";
 pub const WHO: u16 = 80;
 
 /// What is not answered by then is not answered: all of it happens in one kernel.
-const UNANSWERED_AFTER: Duration = Duration::from_millis(700);
+pub const UNANSWERED_AFTER: Duration = Duration::from_millis(700);
 
 /// Who is where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,10 +157,10 @@ impl Stage {
     }
 
     /// What a client gets for an answer over TCP: who answers, and for whom it takes the client.
-    pub fn ask(&self, who: At, to: &str) -> Result<String, String> {
+    pub fn ask(&self, who: At, to: &str, within: Duration) -> Result<String, String> {
         self.at(who, || {
             let to: SocketAddr = to.parse().unwrap();
-            let mut stream = TcpStream::connect_timeout(&to, UNANSWERED_AFTER).map_err(|e| e.to_string())?;
+            let mut stream = TcpStream::connect_timeout(&to, within).map_err(|e| e.to_string())?;
             let mut told = String::new();
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
             stream.read_to_string(&mut told).map_err(|error| error.to_string())?;
@@ -174,7 +174,7 @@ impl Stage {
             let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
             let socket = UdpSocket::bind(any).unwrap();
             socket.connect(to.parse::<SocketAddr>().unwrap()).map_err(|error| error.to_string())?;
-            socket.set_read_timeout(Some(UNANSWERED_AFTER)).unwrap();
+            socket.set_read_timeout(Some(DEADLINE)).unwrap();
             socket.send(b"?").map_err(|error| error.to_string())?;
             let mut told = [0; 100];
             let length = socket.recv(&mut told).map_err(|error| error.to_string())?;
@@ -184,7 +184,7 @@ impl Stage {
 
     /// A client hears from somebody in the end, whoever that takes it for.
     pub async fn hears(&self, who: At, to: &str, from: &str) {
-        let look = async || match self.ask(who, to) {
+        let look = async || match self.ask(who, to, UNANSWERED_AFTER) {
             Ok(told) if told.starts_with(from) => Ok(()),
             other => Err(format!("{who:?} to {to}: {other:?}")),
         };
@@ -193,22 +193,26 @@ impl Stage {
 
     /// A client is answered by this one, who takes it for that one.
     pub fn assert_heard(&self, who: At, to: &str, by: At, source: &str) {
-        assert_eq!(self.ask(who, to), Ok(format!("{by:?} hears {source}")), "{who:?} to {to}");
+        assert_eq!(self.ask(who, to, DEADLINE), Ok(format!("{by:?} hears {source}")), "{who:?} to {to}");
     }
 
     /// Nobody answers a client.
     pub fn assert_unheard(&self, who: At, to: &str) {
-        let told = self.ask(who, to);
+        let told = self.ask(who, to, UNANSWERED_AFTER);
         assert!(told.is_err(), "{who:?} to {to}: {told:?}");
+    }
+
+    /// A client is told at once that nobody is there.
+    pub fn assert_refused(&self, who: At, to: &str) {
+        let told = self.ask(who, to, DEADLINE).unwrap_err();
+        assert!(told.contains("refused"), "{who:?} to {to}: {told}");
     }
 
     /// Somebody answers everybody who asks for as long as the test runs.
     fn answer(&self, who: At) {
-        let namespace = self.hosts[who as usize].namespace.try_clone().unwrap();
         let say = move |peer: SocketAddr| format!("{who:?} hears {}", peer.ip().to_canonical());
         let (tcp, udp) =
             self.at(who, || (TcpListener::bind(("::", WHO)).unwrap(), UdpSocket::bind(("::", WHO)).unwrap()));
-        drop(namespace);
         thread::spawn(move || {
             for stream in tcp.incoming() {
                 let mut stream = stream.unwrap();
