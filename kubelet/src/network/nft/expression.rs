@@ -84,19 +84,33 @@ pub fn was_redirected() -> Vec<Expression> {
     vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(false, &[0; 4])]
 }
 
+/// Its connection was addressed to what a map has a value for, whatever has become of the address since.
+pub fn was_addressed_to(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
+    /// `NFT_CT_PROTO_DST`.
+    const PORT: u32 = 12;
+    let protocol = if by_address { FIRST + words(family) } else { FIRST };
+    let mut all = if by_address { vec![asked(family.asked_address(), FIRST)] } else { Vec::new() };
+    all.extend([
+        meta(META_L4PROTO, protocol),
+        asked(PORT, protocol + 1),
+        // Whether there is a value is all that counts.
+        lookup(map, Some(FIRST), false),
+    ]);
+    all
+}
+
 /// It is sent to where a map says for its protocol and port, and for its address as well if `by_address`; the rule ends if
 /// the map says nothing.
 pub fn redirect(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
     const DESTINATION: u32 = 1;
     const PORT_OFFSET: u32 = 2;
-    let words = u32::from(family.address_length()) / 4;
-    let protocol = if by_address { FIRST + words } else { FIRST };
+    let protocol = if by_address { FIRST + words(family) } else { FIRST };
     let port = payload(BASE_TRANSPORT, PORT_OFFSET, 2, protocol + 1);
     let to = Attributes::new()
         .number(1, DESTINATION)
         .number(2, u32::from(family.number()))
         .number(3, FIRST)
-        .number(5, FIRST + words);
+        .number(5, FIRST + words(family));
     let mut all = if by_address { vec![destination(family, FIRST)] } else { Vec::new() };
     all.extend([
         meta(META_L4PROTO, protocol),
@@ -152,6 +166,17 @@ fn mask_byte(ones: usize) -> u8 {
 
 fn destination(family: Family, register: u32) -> Expression {
     payload(BASE_NETWORK, family.destination_offset(), u32::from(family.address_length()), register)
+}
+
+/// Registers that an address takes.
+fn words(family: Family) -> u32 {
+    u32::from(family.address_length()) / 4
+}
+
+/// What a connection was asked for with, by its first packet.
+fn asked(key: u32, register: u32) -> Expression {
+    const ORIGINAL: u8 = 0;
+    Expression::new("ct", &Attributes::new().number(1, register).number(2, key).bytes(3, &[ORIGINAL]))
 }
 
 /// The name of an interface as iptables compares it: with the zero at its end.

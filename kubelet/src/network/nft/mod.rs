@@ -77,6 +77,14 @@ impl Family {
         self.source_offset() + u32::from(self.address_length())
     }
 
+    /// What the kernel calls the address that a connection was addressed to first, `NFT_CT_DST_IP` and `NFT_CT_DST_IP6`.
+    fn asked_address(self) -> u32 {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 22,
+        }
+    }
+
     /// The address that stands for all of a host.
     fn every_address(self) -> IpAddr {
         match self {
@@ -115,7 +123,9 @@ impl Family {
 pub struct Node {
     /// The name of the table, and the beginning of the comments on rules in other tables.
     pub name: String,
-    /// The bridge that the pods are behind, at most 15 bytes.
+    /// The bridge that the pods are behind, at most 15 bytes. Whoever makes it sets `route_localnet`, without which the host
+    /// does not reach ports of its own at `127.0.0.1`, and hairpin mode for its ports, without which a pod does not reach
+    /// itself by a port of the host where the kernel shows bridged packets to rules (`bridge-nf-call-iptables`).
     pub bridge: String,
     /// The addresses of its pods.
     pub cidrs: Vec<Cidr>,
@@ -143,8 +153,9 @@ impl Repairs {
     }
 }
 
-/// Changes of the rules by somebody else that one change of ours may run into; each costs a look, and another is rare.
-const TRIES: usize = 20;
+/// Changes of the rules by somebody else that one change of ours may run into: more than any program makes in a row. Each
+/// costs a look, about a millisecond.
+const TRIES: usize = 200;
 
 /// The rules of the network namespace that the thread was in when it opened them.
 pub struct Rules {

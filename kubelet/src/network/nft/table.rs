@@ -250,10 +250,17 @@ impl<'a> Table<'a> {
             let outside = [on::is_to_none_of(family, family.cluster()), on::goes_out_elsewhere(bridge)];
             let expressions = [from_pod.clone(), outside.concat(), masquerade.clone()];
             self.rule(OUT, "out of the cluster", expressions.concat());
-            // A pod would get the answer straight from the other, from an address that it did not ask.
-            let redirected = [on::goes_out_by(bridge), on::was_redirected()].concat();
-            let expressions = [from_pod, redirected, masquerade];
-            self.rule(OUT, "from a pod to a port of this host that leads to a pod", expressions.concat());
+            // A pod would get the answer straight from the other, from an address that it did not ask. What was redirected by
+            // rules of others, as services are, is up to them.
+            for map in Map::ALL.into_iter().filter(|map| map.family == family) {
+                let redirected = [
+                    on::goes_out_by(bridge),
+                    on::was_redirected(),
+                    on::was_addressed_to(family, map.name(), map.by_address),
+                ];
+                let expressions = [from_pod.clone(), redirected.concat(), masquerade.clone()];
+                self.rule(OUT, "from a pod to a port of this host", expressions.concat());
+            }
         }
         let (loopback, bits) = Family::V4.loopback();
         let expressions = [

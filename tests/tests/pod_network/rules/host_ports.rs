@@ -16,12 +16,7 @@ async fn a_port_of_the_host_leads_to_its_pod_from_everywhere() {
     assert!(ensure(&node(), &ports).table);
     // Whether the kernel shows bridged packets to rules is up to whoever loads its module.
     for bridged in ["0", "1"] {
-        for name in ["iptables", "ip6tables"] {
-            let switch = format!("bridge/bridge-nf-call-{name}");
-            if Path::new("/proc/sys/net").join(&switch).exists() {
-                set(&switch, bridged);
-            }
-        }
+        show_bridged(bridged);
         for version in [4, 6] {
             let at = |address: &str| format!("{}:8080", bracketed(address));
             let host = at(At::Node.address(version));
@@ -58,6 +53,30 @@ async fn a_port_at_one_address_is_not_at_others_and_goes_first() {
     stage.assert_heard(At::PodB, "10.88.1.1:8082", At::PodB, gateway(4));
     stage.assert_heard(At::Outside, "[fd99::1]:8083", At::PodB, "fd99::2");
     stage.assert_unheard(At::PodA, "[fd88:0:0:1::1]:8083");
+}
+
+#[tokio::test]
+async fn what_others_redirect_keeps_its_address() {
+    let stage = Stage::new().await;
+    ensure(&node(), &[port("0.0.0.0", 8080, At::PodB), port("127.0.0.1", 80, At::PodB)]);
+    // A service, as a proxy of the cluster makes one. Without the bridge's part the answer finds no way back.
+    if show_bridged("1") {
+        run("nft add table ip services");
+        run("nft 'add chain ip services come { type nat hook prerouting priority -100; }'");
+        run("nft add rule ip services come ip daddr 10.99.0.1 tcp dport 80 dnat to 10.88.1.3:80");
+        stage.assert_heard(At::PodA, "10.99.0.1:80", At::PodB, "10.88.1.2");
+    }
+    stage.assert_heard(At::PodA, "192.0.2.1:8080", At::PodB, gateway(4));
+}
+
+/// Whether the kernel can be told to show packets within a bridge to rules, which it is.
+fn show_bridged(whether: &str) -> bool {
+    let switches = ["iptables", "ip6tables"].map(|name| format!("bridge/bridge-nf-call-{name}"));
+    let there = switches.iter().all(|switch| Path::new("/proc/sys/net").join(switch).exists());
+    if there {
+        switches.iter().for_each(|switch| set(switch, whether));
+    }
+    there
 }
 
 #[tokio::test]

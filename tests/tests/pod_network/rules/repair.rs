@@ -1,12 +1,15 @@
 //! Somebody else changes rules while there is traffic: what is ours comes back, and nothing goes round in circles.
 
 use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
 use std::time::Duration;
 
 use kubelet::network::nft::{Node, Port, Rules, Watch};
 use tokio::time::timeout;
 
-use super::stage::{At, BRIDGE, Stage, ensure, node, port, run};
+use super::stage::{At, BRIDGE, Stage, UNANSWERED_AFTER, ensure, node, port, run};
 
 /// When nothing is said for so long, nothing will be: all of it happens in one kernel.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -34,6 +37,9 @@ async fn rules_that_somebody_flushes_come_back_under_traffic() {
     settle(&mut watch, &ports).await;
     let works = || stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
     works();
+    let (traffic, over) = mpsc::channel::<()>();
+    // It begins where it is made.
+    let client = stage.at(At::Outside, || thread::spawn(move || ask_until(&over)));
     for harm in [
         "nft flush ruleset".to_owned(),
         format!("nft delete table inet {BRIDGE}"),
@@ -54,6 +60,18 @@ async fn rules_that_somebody_flushes_come_back_under_traffic() {
         works();
         stage.assert_unheard(At::Outside, "192.0.2.1:8081");
     }
+    drop(traffic);
+    assert!(client.join().unwrap() > 0);
+}
+
+/// Asks the port of the host again and again until the test is over; how often it was there.
+fn ask_until(over: &Receiver<()>) -> usize {
+    let to = "192.0.2.1:8080".parse().unwrap();
+    let mut answered = 0;
+    while over.try_recv() == Err(TryRecvError::Empty) {
+        answered += usize::from(TcpStream::connect_timeout(&to, UNANSWERED_AFTER).is_ok());
+    }
+    answered
 }
 
 #[tokio::test]
@@ -87,10 +105,10 @@ async fn there_is_no_moment_without_rules_while_they_are_made_anew() {
     let nodes = [node(), Node { cluster: vec![], ..node() }];
     let mut rules = Rules::open().unwrap();
     rules.ensure(&nodes[0], &ports).unwrap();
-    let (stop, stopped) = std::sync::mpsc::channel::<()>();
-    let rebuilds = std::thread::spawn(move || {
+    let (stop, stopped) = mpsc::channel::<()>();
+    let rebuilds = thread::spawn(move || {
         let mut rebuilt = 0;
-        while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+        while stopped.try_recv() == Err(TryRecvError::Empty) {
             rebuilt += 1;
             assert!(rules.ensure(&nodes[rebuilt % 2], &ports).unwrap().table);
         }
@@ -111,7 +129,7 @@ async fn two_that_change_rules_at_once_lose_nothing() {
     for writer in 0..4 {
         // Opened here: a thread begins where the test is.
         let mut rules = Rules::open().unwrap();
-        writers.push(std::thread::spawn(move || {
+        writers.push(thread::spawn(move || {
             for number in 0..25 {
                 let port = port("0.0.0.0", 1000 + writer * 100 + number, At::PodA);
                 rules.add(BRIDGE, &[port]).unwrap();
