@@ -2,7 +2,7 @@
 # Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, Python clients, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, Python clients, the test runner
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
@@ -188,6 +188,12 @@ kubectl_command() { unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
 # The same for etcd, whose service never starts.
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
+# Firewalls beside the kubelet, which needs none of these commands itself.
+packet_filters() {
+  have iptables || apt_install iptables
+  have nft || apt_install nftables
+}
+
 # Clients in Python, with the versions that tests/requirements.txt names. The stamp is what they were made of.
 python_clients() {
   local venv=$CACHE/python requirements=$ROOT/tests/requirements.txt stamp
@@ -232,7 +238,7 @@ lock() {
 have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
-  test) lock; engine; images; registry; kubectl_command; etcd_command; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
   *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;

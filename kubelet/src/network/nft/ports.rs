@@ -1,0 +1,176 @@
+//! Ports of this host that lead to pods, as keys and values of maps, and what is to be changed of them. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::Family;
+
+/// A protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+    /// SCTP.
+    Sctp,
+}
+
+impl Protocol {
+    const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Sctp];
+
+    /// Its number in IP.
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+            Self::Sctp => 132,
+        }
+    }
+}
+
+/// A port of this host that leads to a pod, in one family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Port {
+    at: IpAddr,
+    protocol: Protocol,
+    number: u16,
+    to: SocketAddr,
+}
+
+impl Port {
+    /// A port at one address of this host, or at all of a family (`0.0.0.0`, `::`); none if the addresses are of two families,
+    /// because nothing translates between them.
+    pub fn new(at: IpAddr, protocol: Protocol, number: u16, to: SocketAddr) -> Option<Self> {
+        // Flow and scope would not come back from the kernel.
+        let to = SocketAddr::new(to.ip(), to.port());
+        (at.is_ipv4() == to.is_ipv4()).then_some(Self { at, protocol, number, to })
+    }
+
+    /// Where the host has it: two ports with the same place contradict each other.
+    pub fn place(&self) -> (IpAddr, Protocol, u16) {
+        (self.at, self.protocol, self.number)
+    }
+
+    /// The map it stands in.
+    pub fn map(&self) -> Map {
+        let family = if self.at.is_ipv4() { Family::V4 } else { Family::V6 };
+        Map { family, by_address: !self.at.is_unspecified() }
+    }
+
+    /// Its key in the map.
+    pub fn key(&self) -> Vec<u8> {
+        let mut key = if self.at.is_unspecified() { Vec::new() } else { address_bytes(self.at) };
+        // Every part of a key takes whole registers of four bytes.
+        key.extend([self.protocol.number(), 0, 0, 0]);
+        key.extend(port_bytes(self.number));
+        key
+    }
+
+    /// Its value in the map.
+    pub fn value(&self) -> Vec<u8> {
+        let mut value = address_bytes(self.to.ip());
+        value.extend(port_bytes(self.to.port()));
+        value
+    }
+
+    /// What stands in a map; none if it is nothing of ours.
+    pub fn read(map: Map, key: &[u8], value: &[u8]) -> Option<Self> {
+        let (at, rest) =
+            if map.by_address { read_address(map.family, key)? } else { (map.family.every_address(), key) };
+        let protocol = Protocol::ALL.into_iter().find(|known| Some(&known.number()) == rest.first())?;
+        let (to, port) = read_address(map.family, value)?;
+        Self::new(at, protocol, read_port(rest.get(4..)?)?, SocketAddr::new(to, read_port(port)?))
+    }
+}
+
+/// One of the maps of ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// The family of its addresses.
+    pub family: Family,
+    /// Whether the address of the host is part of its keys.
+    pub by_address: bool,
+}
+
+impl Map {
+    /// All, in the order in which they are asked.
+    pub const ALL: [Self; 4] = [
+        Self { family: Family::V4, by_address: true },
+        Self { family: Family::V4, by_address: false },
+        Self { family: Family::V6, by_address: true },
+        Self { family: Family::V6, by_address: false },
+    ];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match (self.family, self.by_address) {
+            (Family::V4, true) => "ports_at",
+            (Family::V4, false) => "ports",
+            (Family::V6, true) => "ports_at6",
+            (Family::V6, false) => "ports6",
+        }
+    }
+}
+
+/// What is to be changed, in this order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// What is taken away.
+    pub remove: Vec<Port>,
+    /// What is put in.
+    pub add: Vec<Port>,
+}
+
+impl Changes {
+    /// Whether all is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.remove.is_empty() && self.add.is_empty()
+    }
+}
+
+/// What leads from what is there to what is wanted. Of ports that contradict each other, the first is wanted.
+pub fn plan(wanted: &BTreeSet<Port>, there: &BTreeSet<Port>) -> Changes {
+    let mut places = BTreeMap::new();
+    for port in wanted {
+        places.entry(port.place()).or_insert(*port);
+    }
+    let wanted: BTreeSet<Port> = places.into_values().collect();
+    Changes {
+        remove: there.difference(&wanted).copied().collect(),
+        add: wanted.difference(there).copied().collect(),
+    }
+}
+
+fn address_bytes(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+fn read_address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
+    match family {
+        Family::V4 => {
+            let (address, rest) = bytes.split_first_chunk::<4>()?;
+            Some((Ipv4Addr::from(*address).into(), rest))
+        }
+        Family::V6 => {
+            let (address, rest) = bytes.split_first_chunk::<16>()?;
+            Some((Ipv6Addr::from(*address).into(), rest))
+        }
+    }
+}
+
+fn port_bytes(port: u16) -> [u8; 4] {
+    let [high, low] = port.to_be_bytes();
+    [high, low, 0, 0]
+}
+
+fn read_port(bytes: &[u8]) -> Option<u16> {
+    let [high, low, _, _] = *bytes else { return None };
+    Some(u16::from_be_bytes([high, low]))
+}
+
+#[cfg(test)]
+mod tests;

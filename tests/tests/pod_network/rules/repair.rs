@@ -1,0 +1,143 @@
+//! Somebody else changes rules while there is traffic: what is ours comes back, and nothing goes round in circles.
+
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
+use std::thread;
+use std::time::Duration;
+
+use kubelet::network::nft::{Node, Port, Rules, Watch};
+use tokio::time::timeout;
+
+use super::stage::{At, BRIDGE, Stage, UNANSWERED_AFTER, ensure, node, port, run};
+
+/// When nothing is said for so long, nothing will be: all of it happens in one kernel.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// Looks whenever there is something to look at, until there is nothing more; how often rules had to be repaired.
+async fn settle(watch: &mut Watch, ports: &[Port]) -> usize {
+    let mut repairs = 0;
+    // Every repair is heard of too, so a circle would never end.
+    for _ in 0..50 {
+        if timeout(SILENCE, watch.changed()).await.is_err() {
+            return repairs;
+        }
+        repairs += usize::from(!ensure(&node(), ports).is_nothing());
+    }
+    panic!("rules go on changing, repaired {repairs} times: {}", run("nft list ruleset"));
+}
+
+#[tokio::test]
+async fn rules_that_somebody_flushes_come_back_under_traffic() {
+    let stage = Stage::new().await;
+    run("iptables -P FORWARD DROP");
+    let ports = [port("0.0.0.0", 8080, At::PodA)];
+    let mut watch = Watch::new().unwrap();
+    ensure(&node(), &ports);
+    settle(&mut watch, &ports).await;
+    let works = || stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+    works();
+    let (traffic, over) = mpsc::channel::<()>();
+    // It begins where it is made.
+    let client = stage.at(At::Outside, || thread::spawn(move || ask_until(&over)));
+    for harm in [
+        "nft flush ruleset".to_owned(),
+        format!("nft delete table inet {BRIDGE}"),
+        format!("nft flush table inet {BRIDGE}"),
+        format!("nft flush map inet {BRIDGE} ports"),
+        format!("nft flush chain inet {BRIDGE} host_ports"),
+        format!("nft insert rule inet {BRIDGE} prerouting tcp dport 8080 accept"),
+        format!("nft delete element inet {BRIDGE} cluster '{{ 10.88.0.0/16 }}'"),
+        format!("nft 'add table inet {BRIDGE} {{ flags dormant; }}'"),
+        format!("nft 'add chain inet {BRIDGE} guard {{ policy drop; }}'"),
+        format!("nft 'add element inet {BRIDGE} ports {{ tcp . 8081 : 10.88.1.3 . 80 }}'"),
+        "iptables -F FORWARD".to_owned(),
+    ] {
+        run(&harm);
+        // Its tables go with the ruleset.
+        run("iptables -P FORWARD DROP");
+        assert!(settle(&mut watch, &ports).await >= 1, "{harm}");
+        works();
+        stage.assert_unheard(At::Outside, "192.0.2.1:8081");
+    }
+    drop(traffic);
+    assert!(client.join().unwrap() > 0);
+}
+
+/// Asks the port of the host again and again until the test is over; how often it was there.
+fn ask_until(over: &Receiver<()>) -> usize {
+    let to = "192.0.2.1:8080".parse().unwrap();
+    let mut answered = 0;
+    while over.try_recv() == Err(TryRecvError::Empty) {
+        answered += usize::from(TcpStream::connect_timeout(&to, UNANSWERED_AFTER).is_ok());
+    }
+    answered
+}
+
+#[tokio::test]
+async fn changes_of_others_are_looked_at_and_not_answered() {
+    let stage = Stage::new().await;
+    run("iptables -P FORWARD DROP");
+    let ports = [port("0.0.0.0", 8080, At::PodA)];
+    ensure(&node(), &ports);
+    let mut watch = Watch::new().unwrap();
+    // As an engine does with every container.
+    run("iptables -N DOCKER");
+    run("iptables -I FORWARD -j DOCKER");
+    for _ in 0..20 {
+        run("iptables -I FORWARD -o docker0 -j DOCKER");
+        run("iptables -I DOCKER -d 172.17.0.2/32 -p tcp --dport 80 -j ACCEPT");
+    }
+    assert_eq!(settle(&mut watch, &ports).await, 0);
+    stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+
+    // More changes than a socket holds: the loss is heard of.
+    run("i=0; while [ $i -lt 20000 ]; do echo \"add table inet t$i\"; i=$((i+1)); done | nft -f -");
+    timeout(SILENCE, watch.changed()).await.expect("something is heard");
+    timeout(SILENCE, watch.changed()).await.expect_err("all of it at once");
+    assert!(ensure(&node(), &ports).is_nothing());
+}
+
+#[tokio::test]
+async fn there_is_no_moment_without_rules_while_they_are_made_anew() {
+    let stage = Stage::new().await;
+    let ports = BTreeSet::from([port("0.0.0.0", 8080, At::PodA)]);
+    let nodes = [node(), Node { cluster: vec![], ..node() }];
+    let mut rules = Rules::open().unwrap();
+    rules.ensure(&nodes[0], &ports).unwrap();
+    let (stop, stopped) = mpsc::channel::<()>();
+    let rebuilds = thread::spawn(move || {
+        let mut rebuilt = 0;
+        while stopped.try_recv() == Err(TryRecvError::Empty) {
+            rebuilt += 1;
+            assert!(rules.ensure(&nodes[rebuilt % 2], &ports).unwrap().table);
+        }
+        rebuilt
+    });
+    for _ in 0..300 {
+        stage.assert_heard(At::Outside, "192.0.2.1:8080", At::PodA, "192.0.2.2");
+    }
+    drop(stop);
+    assert!(rebuilds.join().unwrap() > 1);
+}
+
+#[tokio::test]
+async fn two_that_change_rules_at_once_lose_nothing() {
+    let _stage = Stage::new().await;
+    ensure(&node(), &[]);
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        // Opened here: a thread begins where the test is.
+        let mut rules = Rules::open().unwrap();
+        writers.push(thread::spawn(move || {
+            for number in 0..25 {
+                let port = port("0.0.0.0", 1000 + writer * 100 + number, At::PodA);
+                rules.add(BRIDGE, &[port]).unwrap();
+            }
+        }));
+    }
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    assert_eq!(Rules::open().unwrap().ports(BRIDGE).unwrap().len(), 100);
+}

@@ -1,0 +1,312 @@
+//! A node with two pods behind a bridge, and a machine outside, each in a network namespace.
+//!
+//! A namespace lives as long as somebody is in it: a program that waits for a line, which ends with the test however the test
+//! ends. A thread is in one of them at a time, so these tests need a runtime of one thread.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use kubelet::network::nft::{Cidr, Node, Port, Protocol, Repairs, Rules};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use tests::{DEADLINE, wait_until};
+
+/// The bridge of the node, and its table.
+pub const BRIDGE: &str = "coracle-1a2b3c";
+
+/// The port on which every pod and the machine outside tell who asks.
+pub const WHO: u16 = 80;
+
+/// What is not answered by then is not answered: all of it happens in one kernel.
+pub const UNANSWERED_AFTER: Duration = Duration::from_millis(700);
+
+/// Who is where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    Node,
+    PodA,
+    PodB,
+    Outside,
+}
+
+impl At {
+    /// Its address in a version of IP.
+    pub fn address(self, version: u8) -> &'static str {
+        match (self, version) {
+            (Self::Node, 4) => "192.0.2.1",
+            (Self::Node, _) => "fd99::1",
+            (Self::PodA, 4) => "10.88.1.2",
+            (Self::PodA, _) => "fd88:0:0:1::2",
+            (Self::PodB, 4) => "10.88.1.3",
+            (Self::PodB, _) => "fd88:0:0:1::3",
+            (Self::Outside, 4) => "192.0.2.2",
+            (Self::Outside, _) => "fd99::2",
+        }
+    }
+}
+
+/// The address of the bridge.
+pub fn gateway(version: u8) -> &'static str {
+    if version == 4 { "10.88.1.1" } else { "fd88:0:0:1::1" }
+}
+
+/// A pod on another node, as the machine outside has it.
+pub fn far_pod(version: u8) -> &'static str {
+    if version == 4 { "10.88.2.2" } else { "fd88:0:0:2::2" }
+}
+
+/// The node as the kubelet knows it; the cluster is larger than its own part of it.
+pub fn node() -> Node {
+    Node {
+        name: BRIDGE.to_owned(),
+        bridge: BRIDGE.to_owned(),
+        cidrs: vec![cidr("10.88.1.0", 24), cidr("fd88:0:0:1::", 64)],
+        cluster: vec![cidr("10.88.0.0", 16), cidr("fd88::", 48)],
+    }
+}
+
+/// Addresses that begin alike.
+pub fn cidr(address: &str, bits: u8) -> Cidr {
+    Cidr::new(address.parse().unwrap(), bits).unwrap()
+}
+
+/// A TCP port at these addresses of the node that leads to a pod.
+pub fn port(at: &str, number: u16, to: At) -> Port {
+    of(Protocol::Tcp, at, number, to)
+}
+
+/// A port of a protocol.
+pub fn of(protocol: Protocol, at: &str, number: u16, to: At) -> Port {
+    let at: IpAddr = at.parse().unwrap();
+    let to: IpAddr = to.address(if at.is_ipv4() { 4 } else { 6 }).parse().unwrap();
+    Port::new(at, protocol, number, SocketAddr::new(to, WHO)).unwrap()
+}
+
+/// All of it; the test is on the node but for moments.
+pub struct Stage {
+    hosts: Vec<Host>,
+}
+
+struct Host {
+    holder: Child,
+    namespace: File,
+}
+
+impl Stage {
+    /// A stage with all links up, and no rules yet.
+    pub async fn new() -> Self {
+        let mut hosts = Vec::new();
+        for _ in 0..4 {
+            hosts.push(Host::new().await);
+        }
+        let stage = Self { hosts };
+        stage.enter(At::Node);
+        ip("link set lo up");
+        ip(&format!("link add {BRIDGE} type bridge forward_delay 0"));
+        for version in [4, 6] {
+            add(gateway(version), length(version), BRIDGE);
+        }
+        ip(&format!("link set {BRIDGE} up"));
+        stage.link(At::Outside, "out");
+        for version in [4, 6] {
+            add(At::Node.address(version), length(version), "out");
+            let net = if version == 4 { "10.88.2.0/24" } else { "fd88:0:0:2::/64" };
+            ip(&format!("route add {net} via {}", At::Outside.address(version)));
+        }
+        for pod in [At::PodA, At::PodB] {
+            let port = format!("{pod:?}");
+            stage.link(pod, &port);
+            ip(&format!("link set {port} master {BRIDGE}"));
+            // Where the kernel shows bridged packets to rules, what a pod sends itself never leaves the bridge.
+            ip(&format!("link set {port} type bridge_slave hairpin on"));
+            stage
+                .at(pod, || [4, 6].map(|version| ip(&format!("route add default via {}", gateway(version)))));
+        }
+        stage.at(At::Outside, || {
+            for version in [4, 6] {
+                add(far_pod(version), if version == 4 { 32 } else { 128 }, "lo");
+                ip(&format!("route add default via {}", At::Node.address(version)));
+            }
+        });
+        set("ipv4/ip_forward", "1");
+        set("ipv6/conf/all/forwarding", "1");
+        set(&format!("ipv4/conf/{BRIDGE}/route_localnet"), "1");
+        for who in [At::PodA, At::PodB, At::Outside] {
+            stage.answer(who);
+        }
+        for who in [At::PodA, At::PodB, At::Outside] {
+            for version in [4, 6] {
+                let to = format!("{}:{WHO}", bracketed(who.address(version)));
+                stage.hears(At::Node, &to, &format!("{who:?}")).await;
+            }
+        }
+        stage
+    }
+
+    /// Does something elsewhere.
+    pub fn at<T>(&self, who: At, what: impl FnOnce() -> T) -> T {
+        self.enter(who);
+        let done = what();
+        self.enter(At::Node);
+        done
+    }
+
+    /// What a client gets for an answer over TCP: who answers, and for whom it takes the client.
+    pub fn ask(&self, who: At, to: &str, within: Duration) -> Result<String, String> {
+        self.at(who, || {
+            let to: SocketAddr = to.parse().unwrap();
+            let mut stream = TcpStream::connect_timeout(&to, within).map_err(|e| e.to_string())?;
+            let mut told = String::new();
+            stream.set_read_timeout(Some(DEADLINE)).unwrap();
+            stream.read_to_string(&mut told).map_err(|error| error.to_string())?;
+            Ok(told)
+        })
+    }
+
+    /// The same over UDP.
+    pub fn ask_udp(&self, who: At, to: &str) -> Result<String, String> {
+        self.at(who, || {
+            let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+            let socket = UdpSocket::bind(any).unwrap();
+            socket.connect(to.parse::<SocketAddr>().unwrap()).map_err(|error| error.to_string())?;
+            socket.set_read_timeout(Some(DEADLINE)).unwrap();
+            socket.send(b"?").map_err(|error| error.to_string())?;
+            let mut told = [0; 100];
+            let length = socket.recv(&mut told).map_err(|error| error.to_string())?;
+            Ok(String::from_utf8_lossy(&told[..length]).into_owned())
+        })
+    }
+
+    /// A client hears from somebody in the end, whoever that takes it for.
+    pub async fn hears(&self, who: At, to: &str, from: &str) {
+        let look = async || match self.ask(who, to, UNANSWERED_AFTER) {
+            Ok(told) if told.starts_with(from) => Ok(()),
+            other => Err(format!("{who:?} to {to}: {other:?}")),
+        };
+        wait_until(DEADLINE, look).await.unwrap();
+    }
+
+    /// A client is answered by this one, who takes it for that one.
+    pub fn assert_heard(&self, who: At, to: &str, by: At, source: &str) {
+        assert_eq!(self.ask(who, to, DEADLINE), Ok(format!("{by:?} hears {source}")), "{who:?} to {to}");
+    }
+
+    /// Nobody answers a client.
+    pub fn assert_unheard(&self, who: At, to: &str) {
+        let told = self.ask(who, to, UNANSWERED_AFTER);
+        assert!(told.is_err(), "{who:?} to {to}: {told:?}");
+    }
+
+    /// A client is told at once that nobody is there.
+    pub fn assert_refused(&self, who: At, to: &str) {
+        let told = self.ask(who, to, DEADLINE).unwrap_err();
+        assert!(told.contains("refused"), "{who:?} to {to}: {told}");
+    }
+
+    /// Somebody answers everybody who asks for as long as the test runs.
+    fn answer(&self, who: At) {
+        let say = move |peer: SocketAddr| format!("{who:?} hears {}", peer.ip().to_canonical());
+        let (tcp, udp) =
+            self.at(who, || (TcpListener::bind(("::", WHO)).unwrap(), UdpSocket::bind(("::", WHO)).unwrap()));
+        thread::spawn(move || {
+            for stream in tcp.incoming() {
+                let mut stream = stream.unwrap();
+                let peer = stream.peer_addr().unwrap();
+                // Whoever asked may be gone.
+                let _ = stream.write_all(say(peer).as_bytes());
+            }
+        });
+        thread::spawn(move || {
+            loop {
+                let (_, peer) = udp.recv_from(&mut [0; 10]).unwrap();
+                let _ = udp.send_to(say(peer).as_bytes(), peer);
+            }
+        });
+    }
+
+    /// A pair of links from the node to somebody, who calls it `eth0` and has addresses.
+    fn link(&self, to: At, name: &str) {
+        let holder = self.hosts[to as usize].holder.id();
+        ip(&format!("link add {name} type veth peer name eth0 netns {holder}"));
+        ip(&format!("link set {name} up"));
+        self.at(to, || {
+            ip("link set lo up");
+            for version in [4, 6] {
+                add(to.address(version), length(version), "eth0");
+            }
+            ip("link set eth0 up");
+        });
+    }
+
+    fn enter(&self, who: At) {
+        let namespace = self.hosts[who as usize].namespace.as_fd();
+        move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).unwrap();
+    }
+}
+
+impl Host {
+    async fn new() -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
+        let holder = command.spawn().unwrap();
+        let path = format!("/proc/{}/ns/net", holder.id());
+        let look = async || {
+            let own = fs::read_link("/proc/thread-self/ns/net").map_err(|error| error.to_string())?;
+            let its = fs::read_link(&path).map_err(|error| error.to_string())?;
+            if its == own { Err("it is in the test's own".to_owned()) } else { Ok(()) }
+        };
+        wait_until(DEADLINE, look).await.unwrap();
+        Self { namespace: File::open(&path).unwrap(), holder }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// Sees to it that the rules are there.
+pub fn ensure(node: &Node, ports: &[Port]) -> Repairs {
+    Rules::open().unwrap().ensure(node, &ports.iter().copied().collect::<BTreeSet<_>>()).unwrap()
+}
+
+/// An address as it stands before a port.
+pub fn bracketed(address: &str) -> String {
+    if address.contains(':') { format!("[{address}]") } else { address.to_owned() }
+}
+
+/// Sets a switch of the network namespace.
+pub fn set(name: &str, value: &str) {
+    fs::write(format!("/proc/sys/net/{name}"), value).unwrap_or_else(|error| panic!("{name}: {error}"));
+}
+
+/// Runs `ip`.
+pub fn ip(arguments: &str) {
+    run(&format!("ip {arguments}"));
+}
+
+/// Runs a command, words with blanks in them in single quotes; what it prints.
+pub fn run(line: &str) -> String {
+    let output = Command::new("sh").args(["-c", line]).output().unwrap();
+    let (told, complaint) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && complaint.is_empty(), "{line}: {told}{complaint}");
+    told.into_owned()
+}
+
+/// Gives a link an address, at once: nobody else is there who could have it.
+fn add(address: &str, length: u8, link: &str) {
+    let at_once = if address.contains(':') { " nodad" } else { "" };
+    ip(&format!("addr add {address}/{length} dev {link}{at_once}"));
+}
+
+fn length(version: u8) -> u8 {
+    if version == 4 { 24 } else { 64 }
+}
