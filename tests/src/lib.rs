@@ -16,7 +16,7 @@ mod kubectl;
 mod lease;
 pub mod manifest;
 mod master;
-mod network;
+pub mod network;
 mod pod;
 mod private_engine;
 mod process;

@@ -198,7 +198,7 @@ impl World {
         self.path("kubelet.log")
     }
 
-    /// What a pod that is gone must not leave behind: containers, mounts, directories, cgroups.
+    /// What a pod that is gone must not leave behind: containers, mounts, directories, what it had of the network.
     pub async fn leftovers(&self) -> Vec<String> {
         let mut left: Vec<String> = self
             .containers()
@@ -210,6 +210,12 @@ impl World {
         left.extend(mounts_below(&pods).into_iter().map(|path| format!("mount {}", path.display())));
         let entries = fs::read_dir(&pods).into_iter().flatten();
         left.extend(entries.map(|entry| format!("directory {}", entry.unwrap().path().display())));
+        left.extend(network::cables(&self.node).into_iter().map(|cable| format!("cable {cable}")));
+        left.extend(network::ports(&self.node).into_iter().map(|port| format!("port {port}")));
+        match network::records(&self.root_dir()) {
+            0 => {}
+            records => left.push(format!("{records} records of networks")),
+        }
         left
     }
 

@@ -7,9 +7,16 @@ use std::os::unix::net::UnixStream;
 use rustix::net::sockopt::socket_peercred;
 use rustix::thread::{CapabilitySet, capabilities};
 
+use crate::disk;
+
 /// Why it cannot, with the engine at that endpoint; `None` when nothing stands in its way, as far as can be told while the engine
 /// is away.
-pub fn obstacle(endpoint: &str) -> Option<String> {
+pub async fn obstacle(endpoint: &str) -> Option<String> {
+    let endpoint = endpoint.to_owned();
+    disk::run(move || look(&endpoint)).await
+}
+
+fn look(endpoint: &str) -> Option<String> {
     let Some(socket) = endpoint.strip_prefix("unix://") else {
         return Some(format!("the engine at {endpoint} may be another machine's"));
     };

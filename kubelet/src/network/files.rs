@@ -41,6 +41,12 @@ pub(super) fn hosts(
     text
 }
 
+/// The host's resolution without the servers that only the host reaches: a pod would ask itself.
+pub(super) fn reachable(mut dns: Dns) -> Dns {
+    dns.servers.retain(|server| !server.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback()));
+    dns
+}
+
 /// `/etc/resolv.conf`.
 pub(super) fn resolv(dns: &Dns) -> String {
     let mut text = String::new();

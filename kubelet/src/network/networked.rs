@@ -8,7 +8,8 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 
 use super::Native;
-use crate::observed::{self, PodUid, State};
+use super::native::Standing;
+use crate::observed::{self, Exit, PodUid, State};
 use crate::runtime::spec::Network;
 use crate::runtime::{
     ContainerSpec, Credentials, Duplex, Error, Event, ExecOutput, ExecRequest, ExecSession, Identity, Image,
@@ -16,32 +17,48 @@ use crate::runtime::{
 };
 
 /// An engine whose sandboxes get their network from the kubelet. A sandbox that runs and has no network yet is shown as one that
-/// was not started, because starting it again is what helps. Those that the engine gave a network, before or on the host's, pass as
-/// they are.
+/// was not started, because starting it again is what helps; one whose network nobody knows is shown as ended. Those that the engine
+/// gave a network, before or on the host's, pass as they are.
 pub struct Networked {
     engine: Arc<dyn Runtime>,
     native: Arc<Native>,
+    /// New sandboxes get the kubelet's network, too.
+    gives: bool,
 }
 
 impl Networked {
     /// Puts the network in front of the engine.
     pub fn new(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
-        Arc::new(Self { engine, native })
+        Arc::new(Self { engine, native, gives: true })
+    }
+
+    /// The same for sandboxes that have it already; new ones get the engine's network.
+    pub fn for_old_ones(engine: Arc<dyn Runtime>, native: Arc<Native>) -> Arc<Self> {
+        Arc::new(Self { engine, native, gives: false })
     }
 
     /// A sandbox as it is with its network.
     fn shown(&self, identity: &Identity, mut sandbox: observed::Sandbox) -> observed::Sandbox {
         let process = match sandbox.state {
             State::Running { pid, .. } => Some(pid),
-            State::Created | State::Exited(_) => None,
+            State::Created => None,
+            State::Exited(_) => return sandbox,
         };
-        self.native.met(identity, &sandbox.id, process);
-        if let Some(network) = self.native.network(identity) {
-            if !matches!(sandbox.state, State::Exited(_)) {
-                sandbox.ips = network.addresses;
-            }
-            if sandbox.state.is_running() && !network.is_up {
+        match self.native.standing(identity, &sandbox, process) {
+            Standing::NotOurs => {}
+            Standing::Up(addresses) => sandbox.ips = addresses,
+            Standing::Down(addresses) => {
+                sandbox.ips = addresses;
                 sandbox.state = State::Created;
+            }
+            Standing::Lost => {
+                sandbox.state = State::Exited(Exit {
+                    code: 0,
+                    oom_killed: false,
+                    error: Some("its network is lost".to_owned()),
+                    started_at: None,
+                    finished_at: sandbox.created_at,
+                });
             }
         }
         sandbox
@@ -69,7 +86,7 @@ impl Runtime for Networked {
     }
 
     async fn create_sandbox(&self, spec: &SandboxSpec) -> Result<observed::Sandbox, Error> {
-        if spec.network == Network::Host {
+        if spec.network == Network::Host || !self.gives {
             return self.engine.create_sandbox(spec).await;
         }
         let _making = self.native.reserve(spec).await?;

@@ -28,6 +28,7 @@ fn sandbox(id: &str, state: State) -> Seen {
         hash: "h".to_owned(),
         state,
         ips: vec![],
+        is_bare: false,
         created_at: Timestamp::UNIX_EPOCH,
     };
     Seen::Sandbox(whose("u"), sandbox)

@@ -113,6 +113,8 @@ pub struct Sandbox {
     pub state: State,
     /// Addresses, the primary one first; empty on the host's network or before it runs.
     pub ips: Vec<IpAddr>,
+    /// The engine leaves its network empty: whatever is there was put there by the kubelet.
+    pub is_bare: bool,
     /// When the engine made it.
     pub created_at: Timestamp,
 }

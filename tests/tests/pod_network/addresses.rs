@@ -1,9 +1,10 @@
 //! Addresses: who gets which, who reaches whom, and that none is lost.
 
 use tests::manifest::{FOREVER, container, pod, sleeper};
+use tests::network::{bridge, cables, records};
 use tests::{World, free_port};
 
-use crate::machine::{bridge, cables, gateway, get, node, records};
+use crate::machine::{gateway, get, node};
 
 /// A web server that answers with its own name.
 fn server(name: &str, more: &str) -> String {
@@ -95,7 +96,7 @@ async fn a_kubelet_that_was_killed_finds_its_pods_addresses_again() {
     let after = world.wait_ready("a").await;
     assert_eq!((before.ip(), before.container_id("main")), (after.ip(), after.container_id("main")));
     assert_ne!(before.ip(), later.ip());
-    assert_eq!(cables(&world).len(), 2);
+    assert_eq!(cables(&world.node).len(), 2);
 }
 
 #[tokio::test]
@@ -125,7 +126,7 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
     world.remove(&format!("{goes}.yaml"));
     world.wait_gone(goes).await;
     world.wait_ready(&waits).await;
-    assert_eq!((records(&world), cables(&world).len()), (5, 5));
+    assert_eq!((records(&world.root_dir()), cables(&world.node).len()), (5, 5));
     for name in ["a", "b", "c", "d", "e", "f"].into_iter().filter(|name| *name != goes) {
         world.remove(&format!("{name}.yaml"));
     }
@@ -133,14 +134,14 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
         world.wait_gone(name).await;
     }
     world
-        .wait_for("the records to go", async || match records(&world) {
+        .wait_for("the records to go", async || match records(&world.root_dir()) {
             0 => Ok(()),
             left => Err(format!("{left} are left")),
         })
         .await;
-    assert!(bridge(&world).is_some());
+    assert!(bridge(&world.node).is_some());
     world.stop().await;
-    assert_eq!(bridge(&world), None);
+    assert_eq!(bridge(&world.node), None);
 }
 
 #[tokio::test]

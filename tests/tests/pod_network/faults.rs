@@ -2,8 +2,9 @@
 
 use tests::World;
 use tests::manifest::sleeper;
+use tests::network::{bridge, cables};
 
-use crate::machine::{bridge, cables, change, node};
+use crate::machine::{change, node};
 
 /// Whether the node reaches a pod: its address answers on the wire.
 async fn is_reached(world: &World, ip: &str) {
@@ -38,16 +39,16 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
-    let name = bridge(&world).unwrap();
+    let name = bridge(&world.node).unwrap();
     change(&["link", "delete", &name]);
     node_event(&world, &format!("the bridge {name} was gone")).await;
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
-    let cable = cables(&world).remove(0);
+    let cable = cables(&world.node).remove(0);
     change(&["link", "set", &cable, "nomaster"]);
     node_event(&world, &format!("{cable} was off or not on {name}")).await;
-    let cable = cables(&world).remove(1);
+    let cable = cables(&world.node).remove(1);
     change(&["link", "delete", &cable]);
     node_event(&world, &format!("{cable} was gone")).await;
     for pod in [&a, &b] {

@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
-use tests::World;
+use tests::{World, network};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -45,30 +45,10 @@ pub async fn get(host: &str, port: u16) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The node's bridge.
-pub fn bridge(world: &World) -> Option<String> {
-    let alias = format!("pods of node {}", world.node);
-    let links = ip(&["link", "show", "type", "bridge"]);
-    links.iter().find(|link| link["ifalias"] == alias).map(|link| link["ifname"].as_str().unwrap().to_owned())
-}
-
 /// The bridge's own address.
 pub fn gateway(world: &World) -> String {
-    let shown = ip(&["addr", "show", &bridge(world).unwrap()]);
+    let shown = ip(&["addr", "show", &network::bridge(&world.node).unwrap()]);
     let info = shown[0]["addr_info"].as_array().unwrap();
     let v4 = info.iter().find(|info| info["family"] == "inet").unwrap();
     v4["local"].as_str().unwrap().to_owned()
-}
-
-/// The cables on it.
-pub fn cables(world: &World) -> Vec<String> {
-    let Some(bridge) = bridge(world) else { return Vec::new() };
-    let names = ip(&["link", "show", "master", &bridge]).into_iter();
-    names.map(|link| link["ifname"].as_str().unwrap().to_owned()).collect()
-}
-
-/// What is written of sandboxes' networks.
-pub fn records(world: &World) -> usize {
-    let entries = std::fs::read_dir(world.root_dir().join("network")).into_iter().flatten();
-    entries.filter(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir()).count()
 }

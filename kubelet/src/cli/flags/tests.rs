@@ -71,7 +71,7 @@ fn every_mistake_is_told_at_once() {
         node_labels: vec!["a=b,c".to_owned()],
         docker_endpoint: Some("/var/run/docker.sock".to_owned()),
         bootstrap: Some("x".to_owned()),
-        pod_network: Some("native".to_owned()),
+        pod_network: Some("cni".to_owned()),
         manifest_url: Some("ftp://x".to_owned()),
         ..with_file()
     };

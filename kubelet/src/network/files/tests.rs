@@ -1,6 +1,6 @@
 //! The two files, to the letter.
 
-use super::{hosts, resolv};
+use super::{hosts, reachable, resolv};
 use crate::runtime::spec::Dns;
 
 #[test]
@@ -27,4 +27,6 @@ fn a_resolver_reads_what_is_there_and_no_empty_lines() {
     };
     assert_eq!(resolv(&dns), "search a.b c\nnameserver 9.9.9.9\nnameserver ::1\noptions ndots:5\n");
     assert_eq!(resolv(&Dns::default()), "");
+    let of_host = Dns { servers: words(&["127.0.0.1", "192.0.2.1", "::1"]), ..dns };
+    assert_eq!(reachable(of_host).servers, ["192.0.2.1"]);
 }

@@ -1,7 +1,6 @@
 //! The bridge of a node and the cables of its sandboxes: made, looked at, made good.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
 
 use ipnet::IpNet;
@@ -9,11 +8,12 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage as Message;
 use sha2::{Digest as _, Sha256};
 
-use super::ipam;
 use super::links::{self, Link};
 use super::netlink::Netlink;
 use super::netns::Namespace;
-use super::record::{Key, Record};
+use super::record::Record;
+use super::state::Key;
+use super::{ipam, kernel};
 
 /// What names of links of all nodes begin with; a name has 15 characters at most (IFNAMSIZ).
 const NODE: &str = "coracle-";
@@ -64,14 +64,7 @@ impl Bridge {
         let is_new = there.is_none();
         let link = match there {
             Some(link) => link,
-            None => {
-                let mtu = mtu_outwards(netlink)?;
-                netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
-                let made = find(netlink, &self.name)?;
-                let made = made.ok_or_else(|| io::Error::other("the bridge went as it was made"))?;
-                netlink.change(links::note(made.index, &format!("pods of node {}", self.node)), 0)?;
-                made
-            }
+            None => self.make(netlink)?,
         };
         if !link.is_up {
             netlink.change(links::up(link.index), 0)?;
@@ -80,57 +73,55 @@ impl Bridge {
             let own = IpNet::new(ipam::gateway(*range), range.prefix_len()).map_err(io::Error::other)?;
             netlink.change(links::address(link.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
         }
-        self.set_kernel()?;
+        let has = |v4: bool| self.ranges.iter().any(|range| range.addr().is_ipv4() == v4);
+        kernel::hand_on(&self.name, has(true), has(false))?;
         Ok((link, is_new))
     }
 
-    /// Packets are handed on, and those of `localhost:PORT` of the host find their way back.
-    fn set_kernel(&self) -> io::Result<()> {
-        if self.ranges.iter().any(|range| range.addr().is_ipv4()) {
-            switch_on("ipv4/ip_forward")?;
-            switch_on(&format!("ipv4/conf/{}/route_localnet", self.name))?;
-        }
-        if self.ranges.iter().any(|range| range.addr().is_ipv6()) {
-            switch_on("ipv6/conf/all/forwarding")?;
-        }
-        Ok(())
+    fn make(&self, netlink: &mut Netlink) -> io::Result<Link> {
+        let mtu = mtu_outwards(netlink)?;
+        netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
+        let made = find(netlink, &self.name)?;
+        let made = made.ok_or_else(|| io::Error::other("the bridge went as it was made"))?;
+        netlink.change(links::note(made.index, &format!("pods of node {}", self.node)), 0)?;
+        // Before it is on: no pod is to tell the host which way leads out.
+        kernel::believe_no_router(&self.name)?;
+        Ok(made)
     }
 
-    /// Lays the cable of a sandbox whose process is in that namespace, and sets up the end inside.
+    /// Lays the cable of a sandbox into that namespace; all of it or nothing.
     pub fn lay(
         &self,
         netlink: &mut Netlink,
         bridge: &Link,
         key: &Key,
         record: &Record,
-        pid: u32,
         namespace: &Namespace,
     ) -> io::Result<()> {
         let name = self.cable(key);
         let primary =
             record.addresses.first().ok_or_else(|| io::Error::other("the sandbox has no address"))?;
-        let cable = || links::cable(&name, bridge.index, pid, links::mac(*primary), bridge.mtu);
-        match netlink.change(cable(), NLM_F_CREATE | NLM_F_EXCL) {
-            // Of a try that was cut off.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                self.cut(netlink, &name)?;
-                netlink.change(cable(), NLM_F_CREATE | NLM_F_EXCL)?;
-            }
-            made => made?,
-        }
-        let ours =
-            find(netlink, &name)?.ok_or_else(|| io::Error::other(format!("{name} went as it was made")))?;
-        netlink.change(links::hairpin(ours.index), 0)?;
-        namespace.within(|| self.set_up_inside(record))
+        // What is there of a try that was cut off.
+        self.cut(netlink, &name)?;
+        let cable = links::cable(&name, namespace.descriptor(), links::mac(*primary), bridge.mtu);
+        netlink.change(cable, NLM_F_CREATE | NLM_F_EXCL)?;
+        let laid = namespace
+            .within(|| self.set_up_inside(record))
+            .and_then(|()| find(netlink, &name)?.ok_or_else(|| io::ErrorKind::NotFound.into()))
+            .and_then(|ours| self.plug_in(netlink, bridge, &ours));
+        laid.inspect_err(|_| drop(self.cut(netlink, &name)))
     }
 
     fn set_up_inside(&self, record: &Record) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let eth0 = find(&mut netlink, links::IN_POD)?
             .ok_or_else(|| io::Error::other(format!("the pod has no {}", links::IN_POD)))?;
+        kernel::believe_no_router(links::IN_POD)?;
         netlink.change(links::up(eth0.index), 0)?;
         for ip in &record.addresses {
-            let Some(range) = self.ranges.iter().find(|range| range.contains(ip)) else { continue };
+            let range = self.ranges.iter().find(|range| range.contains(ip)).ok_or_else(|| {
+                io::Error::other(format!("its address {ip} is of no range of this node; see --pod-cidr"))
+            })?;
             let own = IpNet::new(*ip, range.prefix_len()).map_err(io::Error::other)?;
             netlink.change(links::address(eth0.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
             let route = links::default_route(ipam::gateway(*range), eth0.index);
@@ -139,10 +130,11 @@ impl Bridge {
         Ok(())
     }
 
-    /// Makes a port that somebody took from the bridge or switched off one again.
+    /// Plugs a cable into the bridge, whoever took it out or switched it off.
     pub fn plug_in(&self, netlink: &mut Netlink, bridge: &Link, cable: &Link) -> io::Result<()> {
         netlink.change(links::plug(cable.index, bridge.index), 0)?;
-        netlink.change(links::hairpin(cable.index), 0)
+        netlink.change(links::hairpin(cable.index), 0)?;
+        netlink.change(links::up(cable.index), 0)
     }
 
     /// Takes a cable away; one that is not there is fine.
@@ -151,6 +143,11 @@ impl Bridge {
             Some(link) => gone_is_fine(netlink.change(links::remove(link.index), 0)),
             None => Ok(()),
         }
+    }
+
+    /// The cable of that name, if there is one.
+    pub fn find(&self, netlink: &mut Netlink, name: &str) -> io::Result<Option<Link>> {
+        find(netlink, name)
     }
 
     /// All cables that hang on the bridge or bear a name that ours bear, by name.
@@ -223,14 +220,4 @@ fn mtu_outwards(netlink: &mut Netlink) -> io::Result<u32> {
     });
     let Some(index) = default else { return Ok(MTU) };
     Ok(list(netlink)?.into_iter().find(|link| link.index == index).map_or(MTU, |link| link.mtu))
-}
-
-/// Switches a setting of the kernel's network on, unless it is on: a directory that may not be written may hold what is right.
-fn switch_on(setting: &str) -> io::Result<()> {
-    let path = format!("/proc/sys/net/{setting}");
-    if fs::read_to_string(&path).is_ok_and(|now| now.trim() != "0") {
-        return Ok(());
-    }
-    fs::write(&path, "1")
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot write {path}: {error}")))
 }

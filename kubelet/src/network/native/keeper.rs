@@ -9,17 +9,20 @@ use netlink_packet_route::RouteNetlinkMessage as Message;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket};
 
+use super::Native;
 use super::bridge::is_cable;
 use super::links::Link;
 use super::netlink::Netlink;
 use super::netns::Namespace;
-use super::{Key, Native};
+use super::packets;
+use super::record::Record;
+use super::state::{Key, Process};
 use crate::disk;
 use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
 
-/// Links and IPv4 addresses: `RTMGRP_LINK` and `RTMGRP_IPV4_IFADDR` of rtnetlink.
-const GROUPS: u32 = 0x1 | 0x10;
+/// Links and addresses: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR` of rtnetlink.
+const GROUPS: u32 = 0x1 | 0x10 | 0x100;
 /// One change comes with others, our own among them: they are looked at together.
 const SETTLES: Duration = Duration::from_millis(200);
 /// After a look that failed.
@@ -45,9 +48,12 @@ async fn follow(native: &Arc<Native>, outbox: &Arc<Outbox>, node: &str) -> io::R
         let looking = native.clone();
         let looked = disk::run(move || {
             let mut mended = Vec::new();
-            let links = if links_changed { looking.mend(&mut mended) } else { Ok(()) };
-            let rules = if rules_changed { looking.mend_rules(&mut mended) } else { Ok(()) };
-            (mended, links.and(rules))
+            let looked = looking.work(|| {
+                let links = if links_changed { looking.mend(&mut mended) } else { Ok(()) };
+                let rules = if rules_changed { looking.mend_rules(&mut mended) } else { Ok(()) };
+                links.and(rules)
+            });
+            (mended, looked)
         });
         let (mended, looked) = looked.await;
         for mended in mended {
@@ -97,7 +103,9 @@ impl Native {
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
         // What cannot be mended of one pod keeps no other from it.
         let mut last = Ok(());
-        for (key, leads_to) in self.laid() {
+        let laid: Vec<_> =
+            self.state().all_up().map(|(key, record, to)| (key.clone(), record.clone(), to)).collect();
+        for (key, record, leads_to) in laid {
             let cable = self.bridge.cable(&key);
             let (done, what) = match cables.get(&cable) {
                 Some(link) if link.is_up && link.bridge == Some(bridge.index) => continue,
@@ -105,7 +113,11 @@ impl Native {
                     let plugged = self.bridge.plug_in(&mut netlink, &bridge, link);
                     (plugged.map(|()| !is_new), format!("was off or not on {name}"))
                 }
-                None => (self.lay_anew(&mut netlink, &bridge, &key, leads_to), "was gone".to_owned()),
+                // Or it was laid while they were listed.
+                None if self.bridge.find(&mut netlink, &cable)?.is_some() => continue,
+                None => {
+                    (self.lay_anew(&mut netlink, &bridge, &key, &record, leads_to), "was gone".to_owned())
+                }
             };
             match done {
                 Ok(true) => mended.push(format!("{cable} {what}: pod {} is connected again", key.uid)),
@@ -133,6 +145,7 @@ impl Native {
                 "ports of the host that lead to pods were gone or changed: they are as they were".to_owned(),
             );
         }
+        mended.extend(packets::closed(&repairs));
         for chain in repairs.opened {
             mended.push(format!(
                 "the chain {chain} would have dropped what pods send and get: it lets them through"
@@ -141,27 +154,20 @@ impl Native {
         Ok(())
     }
 
-    fn laid(&self) -> Vec<(Key, Option<(u32, u64)>)> {
-        let state = self.state();
-        let up = state.sandboxes.iter().filter(|(_, sandbox)| sandbox.is_up);
-        up.map(|(key, sandbox)| (key.clone(), sandbox.leads_to)).collect()
-    }
-
     /// Whether there was anything to lay it to: as a rule it went with the pod.
     fn lay_anew(
         &self,
         netlink: &mut Netlink,
         bridge: &Link,
         key: &Key,
-        leads_to: Option<(u32, u64)>,
+        record: &Record,
+        leads_to: Option<Process>,
     ) -> io::Result<bool> {
         let Some((pid, number)) = leads_to else { return Ok(false) };
         let Some(namespace) = Namespace::of(pid).ok().filter(|found| found.number == number) else {
             return Ok(false);
         };
-        let record = self.state().sandboxes.get(key).map(|sandbox| sandbox.record.clone());
-        let Some(record) = record else { return Ok(false) };
-        self.bridge.lay(netlink, bridge, key, &record, pid, &namespace)?;
+        self.bridge.lay(netlink, bridge, key, record, &namespace)?;
         Ok(true)
     }
 }

@@ -1,6 +1,7 @@
 //! What is asked of the kernel, in its own words. Pure.
 
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
@@ -26,7 +27,7 @@ fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     message
 }
 
-/// A bridge, up.
+/// A bridge, not switched on yet.
 pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
     Message::NewLink(link(
         vec![
@@ -35,33 +36,27 @@ pub(super) fn bridge(name: &str, mac: [u8; 6], mtu: u32) -> Message {
             LinkAttribute::Mtu(mtu),
             LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Bridge)]),
         ],
-        true,
+        false,
     ))
 }
 
-/// A cable whose one end is a port of the bridge, switched on, and whose other end is in the network of a process, off: an end cannot be on before it has another.
-pub(super) fn cable(name: &str, bridge: u32, pid: u32, mac: [u8; 6], mtu: u32) -> Message {
-    let inside = link(
-        vec![
-            LinkAttribute::IfName(IN_POD.to_owned()),
-            LinkAttribute::Address(mac.to_vec()),
-            LinkAttribute::Mtu(mtu),
-            LinkAttribute::NetNsPid(pid),
-        ],
-        false,
-    );
-    Message::NewLink(link(
-        vec![
-            LinkAttribute::IfName(name.to_owned()),
-            LinkAttribute::Mtu(mtu),
-            LinkAttribute::Controller(bridge),
-            LinkAttribute::LinkInfo(vec![
-                LinkInfo::Kind(InfoKind::Veth),
-                LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(inside))),
-            ]),
-        ],
-        true,
-    ))
+/// A cable whose other end is in a network namespace; neither end is switched on. Ours is when all is done, which is how one that
+/// was left half laid is known.
+pub(super) fn cable(name: &str, namespace: RawFd, mac: [u8; 6], mtu: u32) -> Message {
+    let inside = vec![
+        LinkAttribute::IfName(IN_POD.to_owned()),
+        LinkAttribute::Address(mac.to_vec()),
+        LinkAttribute::Mtu(mtu),
+        LinkAttribute::NetNsFd(namespace),
+    ];
+    let kind = LinkInfo::Kind(InfoKind::Veth);
+    let data = LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(link(inside, false))));
+    let attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::Mtu(mtu),
+        LinkAttribute::LinkInfo(vec![kind, data]),
+    ];
+    Message::NewLink(link(attributes, false))
 }
 
 /// The hardware address that goes with a pod's: whoever has it gets the same, so that neighbours need not learn anew. The prefix is the one
@@ -74,9 +69,9 @@ pub(super) fn mac(primary: IpAddr) -> [u8; 6] {
     [0x0a, 0x58, a, b, c, d]
 }
 
-/// Plugs an end into the bridge, and switches it on.
+/// Plugs an end into the bridge.
 pub(super) fn plug(index: u32, bridge: u32) -> Message {
-    let mut message = link(vec![LinkAttribute::Controller(bridge)], true);
+    let mut message = link(vec![LinkAttribute::Controller(bridge)], false);
     message.header.index = index;
     Message::SetLink(message)
 }

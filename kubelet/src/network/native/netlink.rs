@@ -3,11 +3,16 @@
 use std::io;
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
+
+/// Lists that something changed in the middle of; each costs a millisecond.
+const TRIES: usize = 20;
+/// Bytes of `struct nlmsghdr`.
+const HEADER: usize = 16;
 
 /// One socket; a question is answered before the next is asked.
 pub(super) struct Netlink {
@@ -37,9 +42,15 @@ impl Netlink {
         Ok(self.ask(message, NLM_F_REQUEST | NLM_F_ACK)?.pop())
     }
 
-    /// All there is of what the message asks for.
+    /// All there is of what the message asks for, as it was at one moment.
     pub fn list(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
-        self.ask(message, NLM_F_REQUEST | NLM_F_DUMP)
+        for _ in 0..TRIES {
+            match self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                listed => return listed,
+            }
+        }
+        Err(io::Error::other("links and routes change faster than they can be listed"))
     }
 
     fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
@@ -56,20 +67,27 @@ impl Netlink {
     }
 
     fn answer(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
-        let mut all = Vec::new();
+        let (mut all, mut is_torn) = (Vec::new(), false);
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = bytes.as_slice();
-            while !rest.is_empty() {
-                let packet =
-                    NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(io::Error::other)?;
-                let length = (packet.header.length as usize).next_multiple_of(4);
+            while let Some((length, _)) = rest.split_first_chunk::<4>() {
+                let length = (u32::from_ne_bytes(*length) as usize).max(HEADER).next_multiple_of(4);
+                let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
                 rest = rest.get(length..).unwrap_or_default();
+                // Some kind of link that the library does not know is none of ours.
+                let Ok(packet) = packet else { continue };
                 if packet.header.sequence_number != self.sequence {
                     continue;
                 }
+                if packet.header.flags & NLM_F_DUMP_INTR != 0 {
+                    is_torn = true;
+                }
                 match packet.payload {
                     NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                    NetlinkPayload::Error(_) | NetlinkPayload::Done(_) if is_torn => {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
                     NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(all),
                     NetlinkPayload::InnerMessage(message) => all.push(message),
                     _ => {}

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -28,6 +28,11 @@ impl Namespace {
         Ok(Self { file, number })
     }
 
+    /// As the kernel is told of it, for as long as this is there.
+    pub fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
     /// Does something inside, on a thread of its own, because a thread that has gone in is of no other use.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
@@ -41,6 +46,11 @@ impl Namespace {
                 .unwrap_or_else(|_| Err(io::Error::other("the thread inside the pod's network ended")))
         })
     }
+}
+
+/// The number of the namespace that a process is in.
+pub(super) fn number_of(pid: u32) -> io::Result<u64> {
+    Ok(std::fs::metadata(format!("/proc/{pid}/ns/net"))?.ino())
 }
 
 /// The number of the namespace this process is in.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 use ipnet::IpNet;
 
@@ -39,16 +39,64 @@ fn host_port(port: &HostPort, ip: IpAddr) -> Option<Port> {
     Port::new(at, protocol, port.host_port, SocketAddr::new(ip, port.container_port))
 }
 
+/// Whether all ports of the host that are asked for can be.
+///
+/// # Errors
+/// One is at an address of a family that pods have none of.
+pub(super) fn check(ports: &[HostPort], ranges: &[IpNet]) -> Result<(), String> {
+    let cannot = |port: &&HostPort| {
+        port.host_ip.is_some_and(|ip| !ranges.iter().any(|range| range.addr().is_ipv4() == ip.is_ipv4()))
+    };
+    ports.iter().find(cannot).map_or(Ok(()), |port| {
+        let (number, ip) = (port.host_port, port.host_ip.map(|ip| ip.to_string()).unwrap_or_default());
+        Err(format!(
+            "hostPort {number} at {ip}: pods of this node have no address of that family; see --pod-cidr"
+        ))
+    })
+}
+
+/// Whether nobody on the host has the ports of a sandbox, which would be reached no more.
+///
+/// # Errors
+/// Somebody has.
+pub(super) fn are_free(record: &Record) -> io::Result<()> {
+    for port in &record.ports {
+        let at = SocketAddr::new(port.host_ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port.host_port);
+        let bound = match port.protocol.as_str() {
+            "tcp" => TcpListener::bind(at).map(drop),
+            "udp" => UdpSocket::bind(at).map(drop),
+            _ => Ok(()),
+        };
+        if let Err(error) = bound
+            && error.kind() == io::ErrorKind::AddrInUse
+        {
+            let (number, protocol) = (port.host_port, &port.protocol);
+            return Err(io::Error::new(
+                error.kind(),
+                format!("something of the host has port {number}/{protocol} already"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// What somebody should know of rules that cannot be helped, a sentence each.
+pub(super) fn closed(repairs: &Repairs) -> impl Iterator<Item = String> {
+    repairs.closed.iter().map(|chain| {
+        format!("the chain {chain} drops what pods send and get, and only the program that owns it can let them through")
+    })
+}
+
 impl Native {
     /// Sees to it that the rules are there, with the ports of all sandboxes whose cable is laid.
     pub(super) fn ensure_rules(&self) -> io::Result<Repairs> {
-        let wanted: BTreeSet<Port> = {
-            let state = self.state();
-            let up = state.sandboxes.values().filter(|sandbox| sandbox.is_up);
-            up.flat_map(|sandbox| ports(&sandbox.record)).collect()
-        };
-        legacy::open(&self.packets).map_err(io::Error::other)?;
+        let wanted: BTreeSet<Port> = self.state().all_up().flat_map(|(_, record, _)| ports(record)).collect();
         Rules::open().and_then(|mut rules| rules.ensure(&self.packets, &wanted)).map_err(io::Error::other)
+    }
+
+    /// Lets pods through the firewall of before nf_tables; what stands in the way of that, if anything.
+    pub(super) fn open_legacy(&self) -> Option<String> {
+        legacy::open(&self.packets).err().map(|error| error.to_string())
     }
 
     /// Opens the ports of a sandbox whose cable is laid; most have none, which costs nothing.
@@ -77,7 +125,8 @@ impl Native {
 
     /// Takes all rules away.
     pub(super) fn remove_rules(&self) -> io::Result<()> {
-        legacy::close(&self.packets).map_err(io::Error::other)?;
-        Rules::open().and_then(|mut rules| rules.remove(&self.packets.name)).map_err(io::Error::other)
+        let legacy = legacy::close(&self.packets).map_err(io::Error::other);
+        Rules::open().and_then(|mut rules| rules.remove(&self.packets.name)).map_err(io::Error::other)?;
+        legacy
     }
 }

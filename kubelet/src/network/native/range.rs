@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -11,6 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::bridge::overlap;
 use super::netlink::Netlink;
+use super::record::Record;
 
 /// Nodes that are given no range take a piece of this each, the first that is free where they are; flannel's and kubeadm's usual one.
 const OF_LONE_NODES: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -18,6 +19,8 @@ const OF_LONE_NODES: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
 const PIECE: u8 = 24;
 /// What was chosen, so that it stays.
 const CHOSEN: &str = "range";
+/// All ranges that pods have addresses of.
+const ALL: &str = "ranges";
 /// Held while a node chooses and until its bridge shows what it has chosen; on the machine, as the addresses are.
 const LOCK: &str = "/run/coracle/network.lock";
 
@@ -63,6 +66,26 @@ pub(super) fn settle(
         io::ErrorKind::AddrInUse,
         format!("nothing of {ip}/{length} is free on this machine: give a range that is by --pod-cidr"),
     ))
+}
+
+/// The ranges of now, and those of before that pods still have addresses of; written down for the next time.
+pub(super) fn with_former<'a>(
+    directory: &Path,
+    ranges: &[IpNet],
+    records: impl Iterator<Item = &'a Record>,
+) -> io::Result<Vec<IpNet>> {
+    let path = directory.join(ALL);
+    let before = fs::read_to_string(&path).unwrap_or_default();
+    let addresses: Vec<IpAddr> = records.flat_map(|record| record.addresses.iter().copied()).collect();
+    let former = before.split_whitespace().filter_map(|range| range.parse::<IpNet>().ok());
+    let in_use = former.filter(|range| addresses.iter().any(|ip| range.contains(ip)));
+    let mut all = ranges.to_vec();
+    all.extend(in_use.filter(|range| !ranges.contains(range)));
+    let text = all.iter().map(|range| format!("{range}\n")).collect::<String>();
+    if text != before {
+        fs::write(&path, text)?;
+    }
+    Ok(all)
 }
 
 fn piece(number: usize) -> IpNet {

@@ -6,10 +6,12 @@
 use std::fs;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::state::Key;
 use crate::observed::PodUid;
 use crate::runtime::spec::HostPort;
 
@@ -18,15 +20,6 @@ const RECORD: &str = "record.json";
 pub(super) const HOSTS: &str = "hosts";
 /// What is mounted as `/etc/resolv.conf`.
 pub(super) const RESOLV: &str = "resolv.conf";
-
-/// Which sandbox: a pod's UID and how many it had before.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// The pod.
-    pub uid: PodUid,
-    /// Sandboxes it had before.
-    pub attempt: u32,
-}
 
 /// What a sandbox has been given.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +44,12 @@ impl Record {
     }
 }
 
+/// Whether there is any record in a directory.
+pub(super) fn is_any(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.path().join(RECORD).exists())
+}
+
 /// The directory of all records.
 pub(super) struct Records {
     directory: PathBuf,
@@ -71,10 +70,15 @@ impl Records {
                 continue;
             }
             let path = entry.path();
-            let read = fs::read(path.join(RECORD)).map_err(drop);
-            match read.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).map_err(drop)) {
-                Ok(record) if path == records.path(&record.key()) => found.push((record.key(), record)),
-                Ok(_) | Err(()) => fs::remove_dir_all(path)?,
+            let read = match fs::read(path.join(RECORD)) {
+                Ok(bytes) => serde_json::from_slice::<Record>(&bytes).ok(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                // What cannot be read now may be a running pod's.
+                Err(error) => return Err(error),
+            };
+            match read {
+                Some(record) if path == records.path(&record.key()) => found.push((record.key(), record)),
+                _ => fs::remove_dir_all(path)?,
             }
         }
         Ok((records, found))
@@ -89,8 +93,11 @@ impl Records {
     pub fn write(&self, key: &Key, record: &Record, hosts: &str, resolv: &str) -> io::Result<()> {
         let path = self.path(key);
         fs::create_dir_all(&path)?;
-        fs::write(path.join(HOSTS), hosts)?;
-        fs::write(path.join(RESOLV), resolv)?;
+        for (file, text) in [(HOSTS, hosts), (RESOLV, resolv)] {
+            fs::write(path.join(file), text)?;
+            // Whoever a container runs as.
+            fs::set_permissions(path.join(file), fs::Permissions::from_mode(0o644))?;
+        }
         let mut file = tempfile::NamedTempFile::new_in(&path)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.persist(path.join(RECORD))?;

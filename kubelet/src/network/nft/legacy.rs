@@ -114,9 +114,12 @@ fn run(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
     if output.status.success() { Ok(output) } else { Err(told(program, arguments, &output)) }
 }
 
+/// How long others may be at the same tables.
+const WITHIN_SECONDS: &str = "5";
+
 /// Runs it, waiting for others that are at the same tables.
 fn start(program: &'static str, arguments: &[&str]) -> Result<Output, Error> {
-    let run = Command::new(program).arg("-w").args(arguments).output();
+    let run = Command::new(program).args(["-w", WITHIN_SECONDS]).args(arguments).output();
     run.map_err(|error| failed(program, arguments, error.to_string()))
 }
 

@@ -77,12 +77,15 @@ impl Moment {
     }
 
     fn sandbox(mut self, state: State) -> Self {
+        // The engine tells the address of what runs; the kubelet's own network knows it before.
+        let ips = if state.is_running() { vec!["10.0.0.2".parse().unwrap()] } else { Vec::new() };
         self.observed.put_sandbox(Sandbox {
             id: "sb".to_owned(),
             attempt: 0,
             hash: "s".to_owned(),
             state,
-            ips: vec!["10.0.0.2".parse().unwrap()],
+            ips,
+            is_bare: false,
             created_at: at(0),
         });
         self

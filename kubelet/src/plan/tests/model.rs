@@ -268,6 +268,7 @@ impl World {
             hash: hash.to_owned(),
             state: State::Created,
             ips: vec![],
+            is_bare: false,
             created_at: now,
         });
     }

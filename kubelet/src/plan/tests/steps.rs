@@ -25,6 +25,13 @@ fn comes_up() {
         }),
         "start sandbox sb",
     );
+    check(
+        Moment::of(WEB).sandbox(State::Created).tune(|m| {
+            m.needs_address.insert("web".to_owned());
+            m.observed.sandboxes[0].ips = vec!["10.0.0.2".parse().unwrap()];
+        }),
+        "start sandbox sb, create web 0 (0s)",
+    );
     check(Moment::of(WEB).sandbox(State::Created).with("web", 0, State::Created), "start sandbox sb");
     check(Moment::of(WEB).up(), "create web 0 (0s)");
     check(Moment::of(WEB).up().with("web", 0, State::Created), "start web0");

@@ -93,6 +93,7 @@ pub(super) async fn seen(docker: &Docker, id: &str, found: ContainerInspectRespo
 pub(super) fn sort(node: &str, found: ContainerInspectResponse) -> Option<Seen> {
     let id = found.id?;
     let config = found.config.unwrap_or_default();
+    let is_bare = config.network_disabled == Some(true);
     let mut all = config.labels.unwrap_or_default();
     if all.get(labels::NODE).map(String::as_str) != Some(node) {
         return None;
@@ -110,7 +111,7 @@ pub(super) fn sort(node: &str, found: ContainerInspectResponse) -> Option<Seen> 
             .flat_map(|end| [end.ip_address, end.global_ipv6_address])
             .filter_map(|ip| ip?.parse::<IpAddr>().ok())
             .collect();
-        return Some(Seen::Sandbox(identity, Sandbox { id, attempt, hash, state, ips, created_at }));
+        return Some(Seen::Sandbox(identity, Sandbox { id, attempt, hash, state, ips, is_bare, created_at }));
     }
     let mut take = |label: &str| all.remove(label).unwrap_or_default();
     let container = Container {

@@ -48,7 +48,10 @@ impl Record {
                     std::net::Ipv4Addr::from_bits(0x0a58_0000 + u32::from_str_radix(&id[56..], 16).unwrap())
                 };
                 let ips = if state.is_running() { vec![address().into()] } else { Vec::new() };
-                Seen::Sandbox(self.identity.clone(), Sandbox { id, attempt, hash, state, ips, created_at })
+                Seen::Sandbox(
+                    self.identity.clone(),
+                    Sandbox { id, attempt, hash, state, ips, is_bare: false, created_at },
+                )
             }
             Kind::Container(spec) => {
                 let message = match &self.state {

@@ -33,6 +33,7 @@ pub(crate) fn make(spec: Value, facts: &Facts, image: &Image) -> Result<Containe
             hash: String::new(),
             state: State::Created,
             ips: Vec::new(),
+            is_bare: false,
             created_at: Timestamp::UNIX_EPOCH,
         },
         image,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{HOSTS, Key, RESOLV, Record, Records};
+use super::{HOSTS, Key, RESOLV, Record, Records, is_any};
 use crate::observed::PodUid;
 use crate::runtime::spec::HostPort;
 
@@ -15,7 +15,7 @@ fn what_was_written_is_found_and_what_was_begun_is_not() {
         Record::new(key, vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()], vec![port.clone()])
     };
     let (records, none) = Records::open(directory.path()).unwrap();
-    assert!(none.is_empty());
+    assert!(none.is_empty() && !is_any(directory.path()));
     for key in [key("a", 0), key("a", 1), key("b", 0), key("c", 0)] {
         records.write(&key, &record(&key), "hosts", "resolv").unwrap();
     }
@@ -25,6 +25,7 @@ fn what_was_written_is_found_and_what_was_begun_is_not() {
     fs::write(records.path(&key("c", 0)).join("record.json"), "{").unwrap();
     let (records, found) = Records::open(directory.path()).unwrap();
     assert_eq!(found, [(key("a", 1), record(&key("a", 1)))]);
+    assert!(is_any(directory.path()));
     let path = records.path(&key("a", 1));
     assert_eq!(fs::read_to_string(path.join(HOSTS)).unwrap(), "hosts");
     assert_eq!(fs::read_to_string(path.join(RESOLV)).unwrap(), "resolv");

@@ -1,0 +1,50 @@
+//! Settings of the kernel's network, in the namespace of this thread.
+
+use std::fs;
+use std::io;
+
+/// Where they stand.
+const NET: &str = "/proc/sys/net";
+
+/// Packets are handed on, and those of `localhost:PORT` of the host find their way back over the bridge.
+pub(super) fn hand_on(bridge: &str, v4: bool, v6: bool) -> io::Result<()> {
+    if v4 {
+        set("ipv4/ip_forward", "1")?;
+        set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
+    }
+    if v6 && !is("ipv6/conf/all/forwarding", "1") {
+        // One that hands packets on believes no router any more, and would lose its own way out, unless it is told otherwise.
+        for link in fs::read_dir(format!("{NET}/ipv6/conf"))? {
+            let link = link?.file_name();
+            let setting = format!("ipv6/conf/{}/accept_ra", link.to_string_lossy());
+            if is(&setting, "1") && link != *bridge {
+                set(&setting, "2")?;
+            }
+        }
+        set("ipv6/conf/all/forwarding", "1")?;
+    }
+    Ok(())
+}
+
+/// What is heard by that link says nothing about ways: there are pods at its other end, or other pods.
+pub(super) fn believe_no_router(link: &str) -> io::Result<()> {
+    match set(&format!("ipv6/conf/{link}/accept_ra"), "0") {
+        // A kernel without IPv6.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+fn is(setting: &str, wanted: &str) -> bool {
+    fs::read_to_string(format!("{NET}/{setting}")).is_ok_and(|now| now.trim() == wanted)
+}
+
+/// Sets it unless it is so: a directory that may not be written may hold what is right.
+fn set(setting: &str, wanted: &str) -> io::Result<()> {
+    if is(setting, wanted) {
+        return Ok(());
+    }
+    let path = format!("{NET}/{setting}");
+    fs::write(&path, wanted)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot write {path}: {error}")))
+}
