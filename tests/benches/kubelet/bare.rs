@@ -14,6 +14,8 @@ use futures_util::StreamExt;
 use tests::World;
 use tokio::task::JoinSet;
 
+use crate::manifests;
+
 /// Makes pods as the kubelet makes them, told by one that the kubelet has made.
 #[derive(Clone)]
 pub struct Bare {
@@ -32,9 +34,19 @@ pub struct BarePod {
 }
 
 impl Bare {
+    /// Makes pods on the engine's own bridge, told by one of a node whose pods get their network there; the node has to stay.
+    pub async fn on_bridge(name: &str) -> (World, Self) {
+        let mut world = World::new(name).await.with_flags(["--pod-network", "docker"]);
+        world.start().await;
+        world.write("model.yaml", &manifests::one_container("model"));
+        world.wait_ready("model").await;
+        let bare = Self::like(&world, "model").await;
+        (world, bare)
+    }
+
     /// Takes over every option of the two containers of a pod of that world, which has to stay there meanwhile:
     /// its termination message file is mounted too.
-    pub async fn like(world: &World, pod: &str) -> Self {
+    async fn like(world: &World, pod: &str) -> Self {
         let engine = &world.engine;
         let body = async |name: &str| {
             let found = engine.inspect(&world.container(pod, name).await.unwrap().id).await.unwrap();

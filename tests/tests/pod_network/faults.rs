@@ -1,8 +1,11 @@
 //! Whoever takes a part of the network away finds it made good.
 
-use tests::World;
-use tests::manifest::sleeper;
+use bollard::query_parameters::RestartContainerOptionsBuilder;
+use tests::manifest::{FOREVER, container, pod, sleeper};
 use tests::network::{bridge, cables};
+use tests::{DEADLINE, Pod, World, free_port};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::machine::{change, node};
 
@@ -11,7 +14,7 @@ async fn is_reached(world: &World, ip: &str) {
     world
         .wait_for("the pod to answer", async || {
             // A port that nobody listens on: the refusal is the pod's own word.
-            match tokio::net::TcpStream::connect((ip, 9)).await {
+            match TcpStream::connect((ip, 9)).await {
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Ok(()),
                 other => Err(format!("{other:?}")),
             }
@@ -58,4 +61,69 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
         let now = world.wait_ready(name).await;
         assert_eq!((before.ip(), before.container_id("main")), (now.ip(), now.container_id("main")));
     }
+}
+
+#[tokio::test]
+async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
+    let world = node("lives").await;
+    let script = format!("nc -l -p 7000 -e cat & {FOREVER}");
+    world.write("echo.yaml", &pod("echo", &format!("containers:\n- {}", container("main", &script, ""))));
+    let echo = world.wait_ready("echo").await;
+    let connect = async || TcpStream::connect((echo.ip(), 7000)).await.map_err(|error| error.to_string());
+    let mut stream = world.wait_for("the pod to listen", connect).await;
+    let mut said = [0; 5];
+    for word in [b"first", b"later"] {
+        stream.write_all(word).await.unwrap();
+        tokio::time::timeout(DEADLINE, stream.read_exact(&mut said)).await.unwrap().unwrap();
+        assert_eq!(&said, word);
+        change(&["link", "delete", &bridge(&world.node).unwrap()]);
+        node_event(&world, "was gone").await;
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_that_somebody_started_anew_is_made_anew_with_its_pod() {
+    let world = node("restarted").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    let sandbox = world.container("a", "POD").await.unwrap();
+    let at_once = RestartContainerOptionsBuilder::new().t(0).build();
+    world.engine.docker().restart_container(&sandbox.id, Some(at_once)).await.unwrap();
+    let anew = |pod: &Pod| pod.is_ready() && pod.container_id("main") != before.container_id("main");
+    let after = world.wait_for_pod("a", "to be made anew", anew).await;
+    is_reached(&world, after.ip()).await;
+}
+
+#[tokio::test]
+async fn a_port_that_the_host_has_is_not_taken_from_it() {
+    let world = node("has").await;
+    let port = free_port();
+    let listener = std::net::TcpListener::bind(("127.0.0.1", port.number)).unwrap();
+    let ports = format!("ports: [{{containerPort: 80, hostPort: {}}}]", port.number);
+    world.write("a.yaml", &pod("a", &format!("containers:\n- {}", container("main", FOREVER, &ports))));
+    world.wait_for_event("a", &format!("something of the host has port {}/tcp already", port.number)).await;
+    drop(listener);
+    world.wait_ready("a").await;
+}
+
+#[tokio::test]
+async fn pods_keep_the_network_they_were_made_with() {
+    let mut world = node("keeps").await;
+    world.write("a.yaml", &sleeper("a"));
+    let before = world.wait_ready("a").await;
+    world.stop().await;
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
+    world.write("b.yaml", &sleeper("b"));
+    let other = world.wait_ready("b").await;
+    let after = world.wait_ready("a").await;
+    assert_eq!((before.ip(), before.container_id("main")), (after.ip(), after.container_id("main")));
+    assert_eq!(cables(&world.node).len(), 1, "the engine gave {} its address", other.ip());
+    is_reached(&world, after.ip()).await;
+    world.remove("a.yaml");
+    world.wait_gone("a").await;
+    world.remove("b.yaml");
+    world.wait_gone("b").await;
+    world.stop().await;
+    assert_eq!(bridge(&world.node), None);
 }
