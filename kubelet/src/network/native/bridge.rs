@@ -152,9 +152,11 @@ impl Bridge {
 
     /// All cables that hang on the bridge or bear a name that ours bear, by name.
     pub fn cables(&self, netlink: &mut Netlink, bridge: &Link) -> io::Result<HashMap<String, Link>> {
-        let all = list(netlink)?.into_iter();
-        let ours = all.filter(|link| is_cable(&link.name) && link.bridge.is_none_or(|at| at == bridge.index));
-        Ok(ours.map(|link| (link.name.clone(), link)).collect())
+        let is_ours = |link: &Link| is_cable(&link.name) && link.bridge.is_none_or(|at| at == bridge.index);
+        let named = |link: Link| (link.name.clone(), link);
+        let ours =
+            netlink.list(links::get(None), |message| Link::read(message).filter(is_ours).map(named))?;
+        Ok(ours.into_iter().collect())
     }
 
     /// Takes the bridge away.
@@ -172,13 +174,14 @@ pub(super) fn is_cable(name: &str) -> bool {
 pub(super) fn overlap(netlink: &mut Netlink, ranges: &[IpNet], bridge: &str) -> io::Result<Option<IpNet>> {
     let own = find(netlink, bridge)?.map(|link| link.index);
     for range in ranges {
-        for message in netlink.list(links::routes(range.addr()))? {
-            let Message::NewRoute(route) = message else { continue };
-            let Some((to, by)) = links::destination(&route) else { continue };
+        let met = netlink.list(links::routes(range.addr()), |message| {
+            let Message::NewRoute(route) = message else { return None };
+            let (to, by) = links::destination(&route)?;
             let meets = to.contains(range) || range.contains(&to);
-            if to.prefix_len() > 0 && meets && (by.is_none() || by != own) {
-                return Ok(Some(to));
-            }
+            (to.prefix_len() > 0 && meets && (by.is_none() || by != own)).then_some(to)
+        })?;
+        if let Some(route) = met.into_iter().next() {
+            return Ok(Some(route));
         }
     }
     Ok(None)
@@ -193,31 +196,21 @@ fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
 
 /// The link of that name, if there is one.
 fn find(netlink: &mut Netlink, name: &str) -> io::Result<Option<Link>> {
-    match netlink.one(links::get(Some(name))) {
-        Ok(Some(Message::NewLink(message))) => Ok(Some(Link::of(&message))),
-        Ok(_) => Ok(None),
+    match netlink.one(links::get(Some(name)), Link::read) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => Ok(None),
-        Err(error) => Err(error),
+        found => found,
     }
-}
-
-fn list(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
-    let all = netlink.list(links::get(None))?.into_iter();
-    Ok(all
-        .filter_map(|message| match message {
-            Message::NewLink(message) => Some(Link::of(&message)),
-            _ => None,
-        })
-        .collect())
 }
 
 /// The packet size of the way out of this machine, which pods' packets take too.
 fn mtu_outwards(netlink: &mut Netlink) -> io::Result<u32> {
     let everywhere = std::net::Ipv4Addr::UNSPECIFIED.into();
-    let default = netlink.list(links::routes(everywhere))?.into_iter().find_map(|message| match message {
+    let default = netlink.list(links::routes(everywhere), |message| match message {
         Message::NewRoute(route) => links::default_link(&route),
         _ => None,
-    });
-    let Some(index) = default else { return Ok(MTU) };
-    Ok(list(netlink)?.into_iter().find(|link| link.index == index).map_or(MTU, |link| link.mtu))
+    })?;
+    let Some(index) = default.into_iter().next() else { return Ok(MTU) };
+    let found =
+        netlink.list(links::get(None), |message| Link::read(message).filter(|link| link.index == index))?;
+    Ok(found.into_iter().next().map_or(MTU, |link| link.mtu))
 }

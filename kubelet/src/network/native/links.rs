@@ -6,8 +6,8 @@ use std::os::fd::RawFd;
 use ipnet::IpNet;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage, AddressScope};
 use netlink_packet_route::link::{
-    InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute, LinkFlags,
-    LinkInfo, LinkMessage,
+    InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute, LinkExtentMask,
+    LinkFlags, LinkInfo, LinkMessage,
 };
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
@@ -100,12 +100,11 @@ pub(super) fn up(index: u32) -> Message {
     Message::SetLink(message)
 }
 
-/// All links, or the one of that name.
+/// All links, or the one of that name, without what they count.
 pub(super) fn get(name: Option<&str>) -> Message {
-    Message::GetLink(link(
-        name.map(|name| LinkAttribute::IfName(name.to_owned())).into_iter().collect(),
-        false,
-    ))
+    let mut attributes = vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])];
+    attributes.extend(name.map(|name| LinkAttribute::IfName(name.to_owned())));
+    Message::GetLink(link(attributes, false))
 }
 
 /// Takes a link away.
@@ -203,6 +202,14 @@ pub(super) struct Link {
 }
 
 impl Link {
+    /// The link that a message tells of, if it tells of one.
+    pub fn read(message: Message) -> Option<Self> {
+        match message {
+            Message::NewLink(message) => Some(Self::of(&message)),
+            _ => None,
+        }
+    }
+
     /// As a message tells of it.
     pub fn of(message: &LinkMessage) -> Self {
         let mut link = Self {

@@ -5,7 +5,7 @@ use std::io;
 use netlink_packet_core::{
     NLM_F_ACK, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
-use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::RouteNetlinkMessage as Message;
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
@@ -33,19 +33,20 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's, by its number.
-    pub fn change(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
-        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags).map(drop)
+    pub fn change(&mut self, message: Message, flags: u16) -> io::Result<()> {
+        self.ask(message, NLM_F_REQUEST | NLM_F_ACK | flags, |_| None::<()>).map(drop)
     }
 
-    /// The one thing that the message asks for.
-    pub fn one(&mut self, message: RouteNetlinkMessage) -> io::Result<Option<RouteNetlinkMessage>> {
-        Ok(self.ask(message, NLM_F_REQUEST | NLM_F_ACK)?.pop())
+    /// What is picked of the one thing that the message asks for.
+    pub fn one<T>(&mut self, message: Message, pick: impl Fn(Message) -> Option<T>) -> io::Result<Option<T>> {
+        Ok(self.ask(message, NLM_F_REQUEST | NLM_F_ACK, pick)?.pop())
     }
 
-    /// All there is of what the message asks for, as it was at one moment.
-    pub fn list(&mut self, message: RouteNetlinkMessage) -> io::Result<Vec<RouteNetlinkMessage>> {
+    /// What is picked of all that the message asks for, as it was at one moment. The rest is not kept: of a machine full of pods it
+    /// is megabytes.
+    pub fn list<T>(&mut self, message: Message, pick: impl Fn(Message) -> Option<T>) -> io::Result<Vec<T>> {
         for _ in 0..TRIES {
-            match self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP) {
+            match self.ask(message.clone(), NLM_F_REQUEST | NLM_F_DUMP, &pick) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 listed => return listed,
             }
@@ -53,7 +54,12 @@ impl Netlink {
         Err(io::Error::other("links and routes change faster than they can be listed"))
     }
 
-    fn ask(&mut self, message: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
+    fn ask<T>(
+        &mut self,
+        message: Message,
+        flags: u16,
+        pick: impl Fn(Message) -> Option<T>,
+    ) -> io::Result<Vec<T>> {
         self.sequence += 1;
         let mut header = NetlinkHeader::default();
         header.flags = flags;
@@ -63,17 +69,17 @@ impl Netlink {
         let mut bytes = vec![0; packet.buffer_len()];
         packet.serialize(&mut bytes);
         self.socket.send(&bytes, 0)?;
-        self.answer()
+        self.answer(pick)
     }
 
-    fn answer(&mut self) -> io::Result<Vec<RouteNetlinkMessage>> {
+    fn answer<T>(&mut self, pick: impl Fn(Message) -> Option<T>) -> io::Result<Vec<T>> {
         let (mut all, mut is_torn) = (Vec::new(), false);
         loop {
             let (bytes, _) = self.socket.recv_from_full()?;
             let mut rest = bytes.as_slice();
             while let Some((length, _)) = rest.split_first_chunk::<4>() {
                 let length = (u32::from_ne_bytes(*length) as usize).max(HEADER).next_multiple_of(4);
-                let packet = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest);
+                let packet = NetlinkMessage::<Message>::deserialize(rest);
                 rest = rest.get(length..).unwrap_or_default();
                 // Some kind of link that the library does not know is none of ours.
                 let Ok(packet) = packet else { continue };
@@ -89,7 +95,7 @@ impl Netlink {
                         return Err(io::ErrorKind::Interrupted.into());
                     }
                     NetlinkPayload::Error(_) | NetlinkPayload::Done(_) => return Ok(all),
-                    NetlinkPayload::InnerMessage(message) => all.push(message),
+                    NetlinkPayload::InnerMessage(message) => all.extend(pick(message)),
                     _ => {}
                 }
             }
