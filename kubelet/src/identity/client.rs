@@ -12,6 +12,7 @@ use super::certificate::Certificate;
 use super::discover::{self, Found};
 use super::files;
 use super::keeper::{Keeper, Step};
+use super::learn::Taken;
 use super::pace;
 use super::request::{Kind, Wanted, is_node};
 use super::standing::Standing;
@@ -98,18 +99,26 @@ impl Keeper {
                 let found = match known {
                     None => self.found_by(&join).await?,
                     // What was believed once is what is believed ever after.
-                    Some(known) => match discover::again(&both(&known, &join), &known.authority).await {
-                        Ok(info) => {
-                            let (prefix, server_time) = (info.prefix.clone(), info.server_time);
-                            let known = self.take(known, info).await?.known().showing(Shows::Nothing);
-                            Found { known, prefix, server_time }
+                    Some(known) => {
+                        let servers = both(&known, &join);
+                        match discover::again(&servers, &known.authority).await {
+                            Ok(info) => match self.take(known, info, &servers).await? {
+                                Taken::Believed(known, info) => {
+                                    let known = known.showing(Shows::Nothing);
+                                    Found { known, prefix: info.prefix, server_time: info.server_time }
+                                }
+                                // By what it says nothing is done.
+                                Taken::Doubted(known) => {
+                                    return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                                }
+                            },
+                            // Who tells of the cluster is away, or has moved.
+                            Err(Trouble::Unreachable { .. }) => {
+                                return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                            }
+                            Err(trouble) => return Err(self.with_files(trouble)),
                         }
-                        // Who tells of the cluster is away, or has moved.
-                        Err(Trouble::Unreachable { .. }) => {
-                            return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
-                        }
-                        Err(trouble) => return Err(self.with_files(trouble)),
-                    },
+                    }
                 };
                 self.found = Some(found.clone());
                 Ok((found.known, found.prefix))

@@ -81,7 +81,18 @@ impl ClusterInfo {
             "" => Vec::new(),
             retiring => certificate::certificates(retiring.as_bytes())?,
         };
-        Ok(Authorities { now: certificate::certificates(self.authority.as_bytes())?, leaving })
+        let mut now = certificate::certificates(self.authority.as_bytes())?;
+        // Whose certificates are of a root that leaves is to ask for others, whatever else is told of that root.
+        now.retain(|one| !leaving.contains(one));
+        if now.is_empty() {
+            return Err("tells of no authority that stays".to_owned());
+        }
+        Ok(Authorities { now, leaving })
+    }
+
+    /// The same with these authorities (PEM) alone.
+    pub fn with_authority(self, authority: String) -> Self {
+        Self { authority, retiring: String::new(), ..self }
     }
 
     /// The hashes of those that are on their way out.

@@ -7,6 +7,8 @@ use apiserver::auth::nodes::UNREGISTERED;
 use jiff::Timestamp;
 use rustls::CertificateError;
 
+use super::masters::NAME;
+
 /// What is in the way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
@@ -60,6 +62,14 @@ pub enum Trouble {
         "the certificate of {server} is not for that name: use an address that it is for, or start the master with --tls-san"
     )]
     Name {
+        /// Who answered.
+        server: String,
+    },
+    /// The server is of the cluster, and no master of it.
+    #[error(
+        "{server} shows a certificate of the cluster that is none of a master: it is that of a node, or is not for the name {NAME}"
+    )]
+    NoMaster {
         /// Who answered.
         server: String,
     },
@@ -118,6 +128,7 @@ impl Trouble {
             Some(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => {
                 Self::Name { server }
             }
+            Some(CertificateError::ApplicationVerificationFailure) => Self::NoMaster { server },
             _ => Self::Unreachable { server, why: causes(&error) },
         }
     }
