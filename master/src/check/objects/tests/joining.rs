@@ -2,26 +2,56 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 
 use super::*;
 
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// A request of that age for a certificate of that user in that group, in base64; empty for none.
+fn request(who: &str, signer: &str, (user, group): (&str, &str), created: &str) -> Value {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    if !group.is_empty() {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let pem = if user.is_empty() { String::new() } else { STANDARD.encode(pem) };
+    json!({"metadata": {"name": "r", "creationTimestamp": created}, "spec": {"username": who, "signerName": signer, "request": pem}, "status": {}})
+}
+
+fn of_requests(request: &Value) -> Vec<Finding> {
+    requests::findings(&world(&json!({"certificatesigningrequests": [request]})))
+}
+
 #[test]
 fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command() {
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "kubelet:n1");
-    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
-    let signer = "kubernetes.io/kube-apiserver-client-kubelet";
-    for (user, request, expected) in [
-        ("system:anonymous", STANDARD.encode(pem), format!("system:anonymous asks {signer} for node n1")),
-        ("system:node:n2", String::new(), format!("system:node:n2 asks {signer} for node n2")),
-    ] {
-        let request = json!({"metadata": {"name": "r", "creationTimestamp": "2026-06-01T11:59:00Z"},
-            "spec": {"username": user, "signerName": signer, "request": request}, "status": {}});
-        let found = requests::findings(&world(&json!({"certificatesigningrequests": [request]})));
+    for signer in [CLIENT, "kubernetes.io/kubelet-serving"] {
+        let found =
+            of_requests(&request("joe", signer, ("kubelet:n1", "system:nodes"), "2026-06-01T11:59:00Z"));
         let [finding] = found.as_slice() else { panic!("{found:?}") };
-        assert_eq!(finding.cause, expected);
-        assert!(finding.remedy.starts_with("`kubectl certificate approve r` if "), "{finding:?}");
+        assert_eq!(finding.cause, format!("joe asks {signer} for node n1"));
+        let wanted = "`kubectl certificate approve r` if it is node n1 that asks, ";
+        assert!(finding.remedy.starts_with(wanted), "{finding:?}");
+    }
+    let people = request("joe", "kubernetes.io/kube-apiserver-client", ("joe", ""), "2026-06-01T11:59:00Z");
+    assert_eq!(of_requests(&people), [], "nobody waits for the machine of a person");
+}
+
+#[test]
+fn what_a_node_asks_for_that_is_not_for_a_node_is_told_by_its_name_and_groups() {
+    let user = "kubernetes.io/kube-apiserver-client";
+    for (signer, asked, expected) in [
+        (user, ("joe", "system:masters"), "to be \"joe\" (CN) of the groups (O) [\"system:masters\"]"),
+        (user, ("kubelet:n3", ""), "to be \"kubelet:n3\" (CN) of no groups (O)"),
+        (CLIENT, ("joe", "system:nodes"), "to be \"joe\" (CN) of the groups (O) [\"system:nodes\"]"),
+        (CLIENT, ("", ""), "by a request that does not read"),
+    ] {
+        let found = of_requests(&request("system:node:n2", signer, asked, LONG_AGO));
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.cause, format!("system:node:n2 asks {signer} {expected}"));
+        assert!(!finding.remedy.contains("it is node"), "{finding:?}");
     }
 }
 
