@@ -163,13 +163,17 @@ impl Keeper {
     pub(super) fn with_files(&self, trouble: Trouble) -> Trouble {
         let (kubeconfig, own) = (self.files.kubeconfig.display(), self.files.current(Kind::Client));
         let own = own.display();
-        if trouble.is_unregistered() {
-            return trouble.with_remedy(format!(
-                "; the Node was deleted, or another machine has taken its place. To join as a new machine remove {own} and start the \
-                 kubelet again; {kubeconfig} and the flags may stay"
-            ));
-        }
         trouble.with_files(&format!("{kubeconfig} and {own}"))
+    }
+
+    /// The same where the cluster does not know this node by its key any more, with what to do about that.
+    pub(super) async fn of_unregistered(&self, trouble: Trouble) -> Trouble {
+        if !trouble.is_unregistered() || trouble.has_remedy() {
+            return trouble;
+        }
+        let files = self.files.clone();
+        let has_others = disk::run(move || files.shows_others()).await.unwrap_or_default();
+        trouble.with_remedy(self.files.remedy_of_unregistered(has_others))
     }
 
     /// The same to whoever was refused by what the kubeconfig shows: it is that of a person, or of another node.

@@ -159,6 +159,11 @@ impl Trouble {
         self
     }
 
+    /// Whether it says what to do about a refusal.
+    pub fn has_remedy(&self) -> bool {
+        matches!(self, Self::Refused { remedy, .. } if !remedy.is_empty())
+    }
+
     /// The same, and what was refused is not tried again before that.
     pub fn not_before(mut self, pause: Duration) -> Self {
         if let Self::Refused { retry_after, .. } = &mut self {
@@ -170,6 +175,19 @@ impl Trouble {
     /// Whether the cluster does not know this node by its key any more.
     pub fn is_unregistered(&self) -> bool {
         matches!(self, Self::Refused { code: 403, message, .. } if message.contains(UNREGISTERED))
+    }
+
+    /// Whether it goes on until a person does something: this node is not let in, or it is another cluster.
+    pub fn shuts_out(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => matches!(code, 401 | 403),
+            Self::Pin { .. } | Self::OtherCluster { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Clock { .. }
+            | Self::Name { .. }
+            | Self::NoMaster { .. }
+            | Self::Damaged { .. } => false,
+        }
     }
 
     /// Whether the server answered so.
