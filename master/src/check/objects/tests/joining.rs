@@ -62,10 +62,10 @@ fn nodes_that_a_retired_root_would_shut_out_are_named() {
         json!({"metadata": {"name": name, "annotations": annotations}})
     };
     let told = |nodes: Vec<Value>| -> Vec<String> {
-        let found = world(&json!({"nodes": nodes})).unrenewed("new");
+        let found = world(&json!({"nodes": nodes})).unrenewed(&["new".to_owned(), "new before".to_owned()]);
         found.iter().map(|finding| format!("{}: {}", finding.what, finding.cause)).collect()
     };
-    assert_eq!(told(vec![signed("a", "new")]), Vec::<String>::new());
+    assert_eq!(told(vec![signed("a", "new"), signed("b", "new before")]), Vec::<String>::new());
     let found = told(vec![signed("a", "old"), signed("b", "new"), signed("c", "older"), signed("d", "")]);
     assert!(
         found[0].starts_with("2 nodes without a certificate of the new root: a, c: new signs now"),
