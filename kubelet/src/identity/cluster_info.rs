@@ -90,9 +90,9 @@ impl ClusterInfo {
         Ok(Authorities { now, leaving })
     }
 
-    /// The same with these authorities (PEM) alone.
-    pub fn with_authority(self, authority: String) -> Self {
-        Self { authority, retiring: String::new(), ..self }
+    /// The same with these authorities (PEM) and no others.
+    pub fn with_authorities(self, authority: String, retiring: String) -> Self {
+        Self { authority, retiring, ..self }
     }
 
     /// The hashes of those that are on their way out.

@@ -134,8 +134,11 @@ async fn of_messenger(
 ) -> Result<ClusterInfo, Trouble> {
     let info = told(servers, &Trust::Authorities(pinned.clone())).await?;
     let alone = certificate::pem(&pinned);
-    let of_master = told(&info.servers, &Trust::Masters(pinned)).await.ok();
-    Ok(of_master.unwrap_or_else(|| info.with_authority(alone)))
+    // Masters that are away for a moment are remembered, too.
+    Ok(match told(&info.servers, &Trust::Masters(pinned)).await {
+        Ok(of_master) => info.with_authorities(of_master.authority, of_master.retiring),
+        Err(_) => info.with_authorities(alone, String::new()),
+    })
 }
 
 impl Found {

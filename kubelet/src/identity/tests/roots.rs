@@ -126,7 +126,7 @@ fn a_root_that_leaves_signs_for_nobody_whatever_else_is_told_of_it() {
     assert!(none.contains("no authority that stays"), "{none}");
     // Who is no master tells of the pinned root alone.
     let told = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
-    let alone = told.with_authority(pem(&[new.certificate.der().clone()])).believed();
+    let alone = told.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
     assert_eq!(certificates(&alone).unwrap(), [new.certificate.der().clone()]);
 }
 
