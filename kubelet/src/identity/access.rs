@@ -146,7 +146,7 @@ impl Shows {
             (401 | 403, Self::Nothing) => {
                 "; this server takes no requests of strangers: give --bootstrap-kubeconfig with a bootstrap token".to_owned()
             }
-            (429, _) => "; have the requests of this node decided on or deleted (kubectl get csr)".to_owned(),
+            (429, _) if said.contains("undecided") => "; have the requests of this node decided on or deleted (kubectl get csr)".to_owned(),
             _ => String::new(),
         }
     }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -15,6 +17,8 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 /// Most certificates of a file: a chain is two or three, a bundle of authorities a few more.
 const MOST_CERTIFICATES: usize = 16;
+/// Letters of a line of PEM.
+const LINE: usize = 64;
 
 /// A certificate and its key, ready to be shown.
 #[derive(Clone, Debug)]
@@ -118,6 +122,17 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
         1..=MOST_CERTIFICATES => Ok(all),
         _ => Err(format!("holds more than {MOST_CERTIFICATES} certificates")),
     }
+}
+
+/// Certificates as PEM.
+pub fn pem(all: &[CertificateDer<'_>]) -> String {
+    let block = |der: &CertificateDer<'_>| {
+        let text = STANDARD.encode(der);
+        let lines: String =
+            text.as_bytes().chunks(LINE).map(|line| format!("{}\n", line.escape_ascii())).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
+    };
+    all.iter().map(block).collect()
 }
 
 /// The SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hex: what join strings pin.

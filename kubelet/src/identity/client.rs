@@ -12,6 +12,7 @@ use super::certificate::Certificate;
 use super::discover::{self, Found};
 use super::files;
 use super::keeper::{Keeper, Step};
+use super::learn::Taken;
 use super::pace;
 use super::request::{Kind, Wanted, is_node};
 use super::standing::Standing;
@@ -98,18 +99,26 @@ impl Keeper {
                 let found = match known {
                     None => self.found_by(&join).await?,
                     // What was believed once is what is believed ever after.
-                    Some(known) => match discover::again(&both(&known, &join), &known.authority).await {
-                        Ok(info) => {
-                            let (prefix, server_time) = (info.prefix.clone(), info.server_time);
-                            let known = self.take(known, info).await?.known().showing(Shows::Nothing);
-                            Found { known, prefix, server_time }
+                    Some(known) => {
+                        let servers = both(&known, &join);
+                        match discover::again(&servers, &known.authority).await {
+                            Ok(info) => match self.take(known, info, &servers).await? {
+                                Taken::Believed(known, info) => {
+                                    let known = known.showing(Shows::Nothing);
+                                    Found { known, prefix: info.prefix, server_time: info.server_time }
+                                }
+                                // By what it says nothing is done.
+                                Taken::Doubted(known) => {
+                                    return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                                }
+                            },
+                            // Who tells of the cluster is away, or has moved.
+                            Err(Trouble::Unreachable { .. }) => {
+                                return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
+                            }
+                            Err(trouble) => return Err(self.with_files(trouble)),
                         }
-                        // Who tells of the cluster is away, or has moved.
-                        Err(Trouble::Unreachable { .. }) => {
-                            return Ok((known.showing(Shows::Nothing), PREFIX.to_owned()));
-                        }
-                        Err(trouble) => return Err(self.with_files(trouble)),
-                    },
+                    }
                 };
                 self.found = Some(found.clone());
                 Ok((found.known, found.prefix))
@@ -154,13 +163,17 @@ impl Keeper {
     pub(super) fn with_files(&self, trouble: Trouble) -> Trouble {
         let (kubeconfig, own) = (self.files.kubeconfig.display(), self.files.current(Kind::Client));
         let own = own.display();
-        if trouble.is_unregistered() {
-            return trouble.with_remedy(format!(
-                "; the Node was deleted, or another machine has taken its place. To join as a new machine remove {own} and start the \
-                 kubelet again; {kubeconfig} and the flags may stay"
-            ));
-        }
         trouble.with_files(&format!("{kubeconfig} and {own}"))
+    }
+
+    /// The same where the cluster does not know this node by its key any more, with what to do about that.
+    pub(super) async fn of_unregistered(&self, trouble: Trouble) -> Trouble {
+        if !trouble.is_unregistered() || trouble.has_remedy() {
+            return trouble;
+        }
+        let files = self.files.clone();
+        let has_others = disk::run(move || files.shows_others()).await.unwrap_or_default();
+        trouble.with_remedy(self.files.remedy_of_unregistered(has_others))
     }
 
     /// The same to whoever was refused by what the kubeconfig shows: it is that of a person, or of another node.

@@ -81,7 +81,18 @@ impl ClusterInfo {
             "" => Vec::new(),
             retiring => certificate::certificates(retiring.as_bytes())?,
         };
-        Ok(Authorities { now: certificate::certificates(self.authority.as_bytes())?, leaving })
+        let mut now = certificate::certificates(self.authority.as_bytes())?;
+        // Whose certificates are of a root that leaves is to ask for others, whatever else is told of that root.
+        now.retain(|one| !leaving.contains(one));
+        if now.is_empty() {
+            return Err("tells of no authority that stays".to_owned());
+        }
+        Ok(Authorities { now, leaving })
+    }
+
+    /// The same with these authorities (PEM) and no others.
+    pub fn with_authorities(self, authority: String, retiring: String) -> Self {
+        Self { authority, retiring, ..self }
     }
 
     /// The hashes of those that are on their way out.

@@ -1,6 +1,7 @@
 //! From a join string to a cluster: the document of whoever answers, its hash, and the document again from who is of that cluster.
 
 use jiff::{SignedDuration, Timestamp};
+use rustls::pki_types::CertificateDer;
 
 use super::access::{Known, Shows};
 use super::api::Api;
@@ -56,23 +57,30 @@ pub async fn again(servers: &[String], authority: &[u8]) -> Result<ClusterInfo, 
     }
 }
 
-/// Makes sure of what is new: the cluster has to tell it again to who believes the authorities that it tells of alone, and to who
-/// believes none of those that were on their way out already. So nobody is led astray by whoever has the key of a root that is being
-/// replaced.
+/// Makes sure of what is new: a master has to tell it again to who believes the authorities that it tells of alone, and to who
+/// believes none of those that were on their way out already, at the servers that were asked before. So nobody is led astray by whoever
+/// has the key of a root that is being replaced, nor by a node, which has certificates of the cluster too.
 ///
 /// # Errors
 /// Why it is not to be believed.
-pub async fn confirmed(known: &Known, info: ClusterInfo, servers: &[String]) -> Result<ClusterInfo, Trouble> {
+pub async fn confirmed(known: &Known, info: ClusterInfo, asked: &[String]) -> Result<ClusterInfo, Trouble> {
     let damaged = |why| Trouble::damaged("what the cluster tells of its authorities", why);
     let wanted = info.authorities().map_err(damaged)?;
     let staying = known.staying().map_err(damaged)?;
-    let mut asked = vec![("the authorities that it tells of", wanted.now.clone())];
+    let believed = certificate::certificates(&known.authority).map_err(damaged)?;
+    let others = info.servers.iter().filter(|told| !asked.contains(told));
+    let all: Vec<String> = asked.iter().chain(others).cloned().collect();
+    let brings_authorities = wanted.now.iter().chain(&wanted.leaving).any(|told| !believed.contains(told));
+    let mut asks = Vec::new();
     if staying != wanted.now {
-        asked.push(("the authorities that were to stay", staying));
+        asks.push(("the authorities that it tells of", wanted.now.clone(), all.clone()));
     }
+    // Where only servers are new, masters may have moved there.
+    let known = if brings_authorities { asked.to_vec() } else { all };
+    asks.push(("the authorities that were to stay", staying, known));
     let mut confirmed = info;
-    for (whose, authorities) in asked {
-        confirmed = match told(servers, &Trust::Authorities(authorities)).await {
+    for (whose, authorities, servers) in asks {
+        confirmed = match told(&servers, &Trust::Masters(authorities)).await {
             Err(Trouble::OtherCluster { server, .. }) => {
                 return Err(damaged(format!("cannot be confirmed: {server} shows nothing of {whose}")));
             }
@@ -104,13 +112,33 @@ async fn of(server: &str, pin: Option<&str>) -> Result<Found, Trouble> {
     };
     // Of what somebody says who may be anybody nothing is believed but what the pin is of, and the time, as a hint.
     let hint = told(&servers, &Trust::Anybody).await?;
-    let vouched = told(&servers, &Trust::Authorities(authorities(&hint)?)).await;
-    let info = vouched.map_err(|trouble| trouble.with_clock(hint.server_time))?;
+    let pinned = authorities(&hint)?;
+    let info = match told(&servers, &Trust::Masters(pinned.clone())).await {
+        Ok(info) => info,
+        Err(_) => {
+            of_messenger(&servers, pinned).await.map_err(|trouble| trouble.with_clock(hint.server_time))?
+        }
+    };
     authorities(&info)?;
     let (authority, leaving) = (info.believed(), info.leaving().map_err(damaged)?);
     let known =
         Known { servers: info.servers, authority, leaving, before: Vec::new(), shows: Shows::Nothing };
     Ok(Found { known, prefix: info.prefix, server_time: info.server_time })
+}
+
+/// What somebody tells who is of the cluster and no master: where masters are. Of other authorities a master has to tell; until one
+/// does, those that are pinned are all.
+async fn of_messenger(
+    servers: &[String],
+    pinned: Vec<CertificateDer<'static>>,
+) -> Result<ClusterInfo, Trouble> {
+    let info = told(servers, &Trust::Authorities(pinned.clone())).await?;
+    let alone = certificate::pem(&pinned);
+    // Masters that are away for a moment are remembered, too.
+    Ok(match told(&info.servers, &Trust::Masters(pinned)).await {
+        Ok(of_master) => info.with_authorities(of_master.authority, of_master.retiring),
+        Err(_) => info.with_authorities(alone, String::new()),
+    })
 }
 
 impl Found {

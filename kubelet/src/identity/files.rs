@@ -140,6 +140,37 @@ impl Files {
         write(&self.kubeconfig, text.as_bytes())
     }
 
+    /// Whether the kubeconfig shows a certificate that this node does not keep itself: whoever wrote it put it there.
+    ///
+    /// # Errors
+    /// When it does not read.
+    pub fn shows_others(&self) -> Result<bool, Trouble> {
+        let found = public(&self.kubeconfig)?;
+        let is_others =
+            |file: Kubeconfig| file.certificate.is_some() && !file.leads_to(&self.current(Kind::Client));
+        Ok(found.is_some_and(|(file, _)| is_others(file)))
+    }
+
+    /// What to do about a cluster that does not know this node by its key any more, as the end of what it said; where the kubeconfig
+    /// shows a certificate of its own, that has to be replaced too.
+    pub fn remedy_of_unregistered(&self, shows_others: bool) -> String {
+        let (own, kubeconfig) = (self.current(Kind::Client), self.kubeconfig.display());
+        let own = own.display();
+        let (remove, rest) = if shows_others {
+            let replace = format!(
+                "replace the certificate in {kubeconfig}, which the kubelet has not written, by one for a new key, remove {own} where it \
+                 is there"
+            );
+            (replace, String::new())
+        } else {
+            (format!("remove {own}"), format!("; {kubeconfig} and the flags may stay"))
+        };
+        format!(
+            "; the Node was deleted, or another machine has taken its place. To join as a new machine {remove} and start the kubelet \
+             again{rest}"
+        )
+    }
+
     /// Writes it anew where it is this node's own; false where it is somebody else's, which is left as it is.
     ///
     /// # Errors

@@ -64,6 +64,8 @@ pub struct Keeper {
     pub(super) standing: Standing,
     /// When the cluster is asked again who it is.
     pub(super) ask_at: Instant,
+    /// Whether the cluster has answered a greeting.
+    pub(super) is_greeted: bool,
     /// Tries that failed, one after the other.
     pub(super) failures: u32,
     /// Where between the earliest and the latest moment the certificate is renewed.
@@ -120,6 +122,7 @@ impl Keeper {
             judged: None,
             standing: Standing::Good,
             ask_at: Instant::now(),
+            is_greeted: false,
             failures: 0,
             share: chance(),
             voice,
@@ -142,6 +145,7 @@ impl Keeper {
                     self.after(step, now).await;
                 }
                 Err(trouble) => {
+                    let trouble = self.of_unregistered(trouble).await;
                     let words = self.kind.words();
                     self.voice.warn(
                         "CertificateTrouble",
@@ -288,7 +292,15 @@ impl Keeper {
     /// Speaks to the cluster, so that a person hears soon that it is another one, or shuts this node out, and not when a certificate
     /// is due.
     pub(super) async fn greet(&mut self, known: Known) -> Result<(), Trouble> {
-        self.api(known)?.get("/version").await.map(drop)
+        match self.api(known)?.get("/version").await {
+            // A master that is away for a moment is told by whoever has something to do there.
+            Err(trouble) if self.is_greeted && !trouble.shuts_out() => Ok(()),
+            Err(trouble) => Err(trouble),
+            Ok(_) => {
+                self.is_greeted = true;
+                Ok(())
+            }
+        }
     }
 
     /// The connection of last time where it is the same way.

@@ -25,18 +25,9 @@ use crate::options::Join;
 #[derive(Debug)]
 pub(super) enum Taken {
     /// As it says.
-    Believed(Known),
+    Believed(Known, ClusterInfo),
     /// As before: it is not sure that it is the cluster that says otherwise.
     Doubted(Known),
-}
-
-impl Taken {
-    /// The cluster.
-    pub fn known(self) -> Known {
-        match self {
-            Self::Believed(known) | Self::Doubted(known) => known,
-        }
-    }
 }
 
 impl Keeper {
@@ -50,7 +41,8 @@ impl Keeper {
         if Instant::now() < self.ask_at {
             return Ok(known);
         }
-        let asked = discover::again(&known.servers, &known.authority).await;
+        let servers = known.servers.clone();
+        let asked = discover::again(&servers, &known.authority).await;
         let soon = |pause: Duration| pause.min(pace::ASK_AFTER_TROUBLE);
         let pause = pace::ask_again(held, chance());
         let pause = match &asked {
@@ -63,8 +55,8 @@ impl Keeper {
         };
         let (known, pause) = match asked {
             // What could not be written down is asked for again with the next try.
-            Ok(info) => match self.take(known, info).await? {
-                Taken::Believed(known) => (known, pause),
+            Ok(info) => match self.take(known, info, &servers).await? {
+                Taken::Believed(known, _) => (known, pause),
                 Taken::Doubted(known) => (known, soon(pause)),
             },
             Err(trouble) if is_untold(&trouble) => (known, pause),
@@ -78,19 +70,30 @@ impl Keeper {
         Ok(known)
     }
 
-    /// Takes what a believed server tells for the truth, once it is sure of what is new, and writes that down.
-    pub(super) async fn take(&mut self, known: Known, info: ClusterInfo) -> Result<Taken, Trouble> {
+    /// Takes what a believed server tells for the truth, once it is sure of what is new, and writes that down. It is confirmed by the
+    /// servers that were asked, not by those that are told of.
+    pub(super) async fn take(
+        &mut self,
+        known: Known,
+        info: ClusterInfo,
+        asked: &[String],
+    ) -> Result<Taken, Trouble> {
         let damaged = |why| Trouble::damaged(format!("what {PATH} tells"), why);
         let (info, learned) = match known.learned(&info).map_err(damaged)? {
             None => (info, None),
-            Some(learned) => match discover::confirmed(&known, info, &learned.servers).await {
+            Some(_) => match discover::confirmed(&known, info, asked).await {
                 Ok(info) => {
                     let learned = known.learned(&info).map_err(damaged)?;
                     (info, learned)
                 }
                 Err(trouble) => {
+                    let (kubeconfig, own) =
+                        (self.files.kubeconfig.display(), self.files.current(Kind::Client));
+                    let own = own.display();
                     let text = format!(
-                        "a server tells of other authorities or servers of the cluster, which is not believed: {trouble}; what was believed before still is"
+                        "a server tells of other authorities or servers of the cluster, which is not believed: {trouble}; what was \
+                         believed before still is. If the root of before was put back (a `pki` was restored), remove {kubeconfig} and \
+                         {own}, and join by the line of `master join-string`"
                     );
                     self.voice.warn("ClusterInfoDoubted", text, Timestamp::now());
                     return Ok(Taken::Doubted(known));
@@ -100,7 +103,7 @@ impl Keeper {
         let told = Some(Arc::new(info.authorities().map_err(damaged)?));
         let Some(learned) = learned else {
             self.common.told.send_replace(told);
-            return Ok(Taken::Believed(known));
+            return Ok(Taken::Believed(known, info));
         };
         // What no connection can be made with is not written down.
         Api::new(&learned)?;
@@ -115,7 +118,7 @@ impl Keeper {
                 self.voice.warn("ClusterChanged", text, Timestamp::now());
             }
             self.common.told.send_replace(told);
-            return Ok(Taken::Believed(known));
+            return Ok(Taken::Believed(known, info));
         }
         self.write_authorities(&learned).await?;
         self.common.told.send_replace(told);
@@ -125,7 +128,7 @@ impl Keeper {
             "the cluster tells of its authorities sha256:{hashes} and its servers {servers}: these are known from now on"
         );
         self.voice.say("ClusterChanged", text, Timestamp::now());
-        Ok(Taken::Believed(learned))
+        Ok(Taken::Believed(learned, info))
     }
 
     /// The cluster that is known, if it is the one that is to be joined: it has the root of the line, had it when this node knew it
@@ -134,11 +137,19 @@ impl Keeper {
         let Some(pin) = join.pin.as_ref().filter(|pin| !self.is_of_line && !known.is_pinned_by(pin)) else {
             return Ok(known);
         };
-        match discover::again(&both(&known, join), &known.authority).await {
-            Ok(info) if info.is_pinned_by(pin) => {
-                self.is_of_line = true;
-                Ok(self.take(known, info).await?.known())
-            }
+        let servers = both(&known, join);
+        match discover::again(&servers, &known.authority).await {
+            Ok(info) if info.is_pinned_by(pin) => match self.take(known, info, &servers).await? {
+                Taken::Believed(known, info) if info.is_pinned_by(pin) => {
+                    self.is_of_line = true;
+                    Ok(known)
+                }
+                Taken::Believed(..) | Taken::Doubted(_) => {
+                    let path = self.settings.cluster.kubeconfig.display().to_string();
+                    let why = "may be of another cluster than --bootstrap: that it is of the same one is told and not confirmed";
+                    Err(Trouble::damaged(path, why))
+                }
+            },
             Err(trouble) if !is_untold(&trouble) => Err(self.with_files(trouble)),
             Ok(_) | Err(_) => {
                 let path = self.settings.cluster.kubeconfig.display().to_string();

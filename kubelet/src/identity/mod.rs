@@ -15,6 +15,7 @@ mod files;
 mod keeper;
 mod kubeconfig;
 mod learn;
+mod masters;
 mod pace;
 mod request;
 mod serving;

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 
+use super::masters::Masters;
 use crate::unverified::Unverified;
 
 /// Whom to believe.
@@ -16,6 +18,8 @@ pub enum Trust {
     Anybody,
     /// Who has a certificate that these authorities vouch for.
     Authorities(Vec<CertificateDer<'static>>),
+    /// The same where it is a master, and nobody else of the cluster.
+    Masters(Vec<CertificateDer<'static>>),
 }
 
 /// A configuration that believes these and shows that certificate, where there is one.
@@ -30,16 +34,24 @@ pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientC
         Trust::Anybody => {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified(provider)))
         }
-        Trust::Authorities(authorities) => {
-            let mut roots = RootCertStore::empty();
-            for authority in authorities {
-                roots.add(authority.clone())?;
-            }
-            builder.with_root_certificates(roots)
+        Trust::Authorities(authorities) => builder.with_root_certificates(roots(authorities)?),
+        Trust::Masters(authorities) => {
+            let roots = Arc::new(roots(authorities)?);
+            let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider).build();
+            let verifier = verifier.map_err(|error| rustls::Error::General(error.to_string()))?;
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(Masters(verifier)))
         }
     };
     Ok(match shown {
         Some(shown) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown))),
         None => builder.with_no_client_auth(),
     })
+}
+
+fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    for authority in authorities {
+        roots.add(authority.clone())?;
+    }
+    Ok(roots)
 }

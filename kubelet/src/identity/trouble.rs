@@ -7,6 +7,8 @@ use apiserver::auth::nodes::UNREGISTERED;
 use jiff::Timestamp;
 use rustls::CertificateError;
 
+use super::masters::NAME;
+
 /// What is in the way.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Trouble {
@@ -60,6 +62,14 @@ pub enum Trouble {
         "the certificate of {server} is not for that name: use an address that it is for, or start the master with --tls-san"
     )]
     Name {
+        /// Who answered.
+        server: String,
+    },
+    /// The server is of the cluster, and no master of it.
+    #[error(
+        "{server} shows a certificate of the cluster that is none of a master: it is that of a node, or is not for the name {NAME}"
+    )]
+    NoMaster {
         /// Who answered.
         server: String,
     },
@@ -118,6 +128,7 @@ impl Trouble {
             Some(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }) => {
                 Self::Name { server }
             }
+            Some(CertificateError::ApplicationVerificationFailure) => Self::NoMaster { server },
             _ => Self::Unreachable { server, why: causes(&error) },
         }
     }
@@ -148,6 +159,11 @@ impl Trouble {
         self
     }
 
+    /// Whether it says what to do about a refusal.
+    pub fn has_remedy(&self) -> bool {
+        matches!(self, Self::Refused { remedy, .. } if !remedy.is_empty())
+    }
+
     /// The same, and what was refused is not tried again before that.
     pub fn not_before(mut self, pause: Duration) -> Self {
         if let Self::Refused { retry_after, .. } = &mut self {
@@ -159,6 +175,19 @@ impl Trouble {
     /// Whether the cluster does not know this node by its key any more.
     pub fn is_unregistered(&self) -> bool {
         matches!(self, Self::Refused { code: 403, message, .. } if message.contains(UNREGISTERED))
+    }
+
+    /// Whether it goes on until a person does something: this node is not let in, or it is another cluster.
+    pub fn shuts_out(&self) -> bool {
+        match self {
+            Self::Refused { code, .. } => matches!(code, 401 | 403),
+            Self::Pin { .. } | Self::OtherCluster { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Clock { .. }
+            | Self::Name { .. }
+            | Self::NoMaster { .. }
+            | Self::Damaged { .. } => false,
+        }
     }
 
     /// Whether the server answered so.

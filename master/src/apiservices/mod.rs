@@ -24,6 +24,8 @@ const STORED: &str = "apiservices.apiregistration.k8s.io";
 const API_SERVICE: Kind = Kind::of("apiregistration.k8s.io", "APIService", "apiservices", false);
 /// The pause before what has changed is looked at: masters that do not serve the same yet do not keep the store busy.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause before what was refused is tried again, where nothing changes meanwhile; each is twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// Keeps them until there is no registry any more, or this master is told to stop.
 pub async fn keep(
@@ -34,22 +36,25 @@ pub async fn keep(
 ) {
     let client = client.for_master();
     let mut rows = catalog.follow();
-    let mut at_start = true;
+    let (mut at_start, mut pause) = (true, PAUSE);
     loop {
         // From before the look, so that nothing goes unseen after it.
         let Some((found, watcher)) = look(&registry) else { return };
         rows.mark_unchanged();
-        let settled = settle(&client, &served(&catalog), &found, at_start).await;
-        if let Err(error) = &settled {
-            tracing::warn!(%error, "APIServices cannot be written; trying again");
-        }
-        at_start &= settled.is_err();
-        if settled.is_ok() {
-            tokio::select! {
-                () = changed(watcher) => {}
-                changed = rows.changed() => if changed.is_err() { return },
-                () = told(&mut stopped) => return,
+        let settled = settle(&client, &served(&catalog), &found, &mut at_start).await;
+        let due = match &settled {
+            Ok(()) => None,
+            Err(error) => {
+                tracing::warn!(%error, "an APIService cannot be written; trying again");
+                Some(pause)
             }
+        };
+        pause = if settled.is_ok() { PAUSE } else { LONGEST_PAUSE.min(pause * 2) };
+        tokio::select! {
+            () = changed(watcher) => {}
+            changed = rows.changed() => if changed.is_err() { return },
+            () = after(due) => {}
+            () = told(&mut stopped) => return,
         }
         tokio::select! {
             () = sleep(PAUSE) => {}
@@ -73,6 +78,14 @@ async fn changed(watcher: Option<Watcher>) {
     }
 }
 
+/// Waits so long, for ever where that is not said.
+async fn after(pause: Option<Duration>) {
+    match pause {
+        Some(pause) => sleep(pause).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Waits until this master is to stop.
 async fn told(stopped: &mut watch::Receiver<bool>) {
     // That nobody can tell any more is the same.
@@ -92,20 +105,28 @@ fn served(catalog: &Catalog) -> BTreeSet<Served> {
     served.collect()
 }
 
+/// Does everything that is to be done, whatever of it is refused, and tells the last refusal. It is the start until what is to go is gone.
 async fn settle(
     client: &Client,
     served: &BTreeSet<Served>,
     found: &[Json],
-    at_start: bool,
+    at_start: &mut bool,
 ) -> Result<(), Error> {
-    for step in plan::plan(served, found, at_start, Timestamp::now()) {
+    let (mut settled, mut are_gone) = (Ok(()), true);
+    for step in plan::plan(served, found, *at_start, Timestamp::now()) {
+        let goes = matches!(step, Step::Delete(_));
         match carry_out(client, step).await {
             // Another master came before: that is a change, and it is looked at again.
             Err(error) if error.exists() || error.is_conflict() || error.is_not_found() => {}
-            done => done?,
+            Err(error) => {
+                settled = Err(error);
+                are_gone &= !goes;
+            }
+            Ok(()) => {}
         }
     }
-    Ok(())
+    *at_start &= !are_gone;
+    settled
 }
 
 async fn carry_out(client: &Client, step: Step) -> Result<(), Error> {

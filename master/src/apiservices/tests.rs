@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Version, crd, kinds};
+use axum::middleware::Next;
+use axum::response::IntoResponse as _;
 use serde_json::{Value, json};
 
 use super::*;
@@ -68,4 +71,35 @@ async fn they_come_and_go_with_what_is_served() {
 
     client.delete(&definitions, "", "widgets.example.com", &Delete::default()).await.unwrap();
     until(&registry, |all| find(all, "v1.example.com").is_none()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_refused_keeps_no_other_from_being_made() {
+    let catalog = Catalog::new(kinds::all());
+    let registry = Registry::open(Arc::new(Memory::new(Limits::default())), catalog.clone()).await.unwrap();
+    let version = Version { major: "1", minor: "36", git_version: "test" };
+    let api = Api::writable(registry.clone(), Vec::new(), version).router();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let counted = tries.clone();
+    let refuse = axum::middleware::from_fn(move |request: axum::extract::Request, next: Next| {
+        let tries = counted.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+            if head.method == http::Method::POST && String::from_utf8_lossy(&body).contains("\"v1.apps\"") {
+                tries.fetch_add(1, Ordering::Relaxed);
+                return http::StatusCode::FORBIDDEN.into_response();
+            }
+            next.run(axum::extract::Request::from_parts(head, body.into())).await
+        }
+    });
+    let client = Client::inside(api.layer(refuse));
+    let stop = watch::Sender::new(false);
+    let begun = tokio::time::Instant::now();
+    tokio::spawn(keep(Arc::downgrade(&registry), catalog.clone(), client, stop.subscribe()));
+    until(&registry, |all| all.len() == 20 && all.iter().all(|object| is_available(Some(object)))).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "the others are there at once");
+    // It is tried less and less often.
+    tokio::time::advance(Duration::from_secs(600)).await;
+    assert!(tries.load(Ordering::Relaxed) < 30, "{tries:?}");
 }

@@ -87,8 +87,8 @@ pub async fn run(target: &Target) -> Report {
                 let world = World::read(&client.called("check"), now, version).await;
                 world.judge(&mut report);
                 let rotating = here.as_ref().filter(|here| here.retiring.is_some());
-                if let Some(signer) = rotating.and_then(|here| here.signer.as_deref()) {
-                    report.add("nodes of the old root", world.unrenewed(signer));
+                if let Some(here) = rotating.filter(|here| !here.signers.is_empty()) {
+                    report.add("nodes of the old root", world.unrenewed(&here.signers));
                 }
             }
             Err(error) => {
@@ -115,15 +115,15 @@ pub async fn shut_out(data_dir: &Path) -> Result<Vec<String>, String> {
     if !here.runs {
         return Err(format!("no master runs on {shown}, which knows of its nodes: start it"));
     }
-    let signer = here.signer.as_deref();
-    let signer =
-        signer.ok_or_else(|| format!("{} of {shown} cannot be read", pki::INTERMEDIATE_CERTIFICATE))?;
+    if here.signers.is_empty() {
+        return Err(format!("{} of {shown} cannot be read", pki::INTERMEDIATE_CERTIFICATE));
+    }
     let file = DataDir::at(data_dir).admin_kubeconfig();
     let config = kubeconfig(&file, Some(&here)).map_err(|finding| tell::line(&finding))?;
     let client = Client::outside(&Remote::from(&config)).map_err(|error| error.to_string())?;
     let world = World::of_nodes(&client.called("rotate-ca")).await;
     let world = world.map_err(|why| format!("the nodes of {} could not be read: {why}", config.server))?;
-    Ok(world.unrenewed(signer).iter().map(tell::line).collect())
+    Ok(world.unrenewed(&here.signers).iter().map(tell::line).collect())
 }
 
 /// What a server says of itself; its version where it is one whose objects can be read.

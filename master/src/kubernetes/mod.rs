@@ -72,10 +72,11 @@ pub async fn keep(
             tracing::warn!(%address, why, "{what}");
         }
     }
+    let mut ranges = Ranges { at_start: true, is_warned: false };
     loop {
         // From before the look, so that nothing goes unseen after it.
         let Some(watchers) = watchers(&registry) else { return };
-        let settled = settle(&client, &place, &mut masters).await;
+        let settled = settle(&client, &place, &mut masters, &mut ranges).await;
         if let Err(error) = &settled {
             tracing::warn!(%error, "the service kubernetes or the ServiceCIDR of that name cannot be written; trying again");
         }
@@ -122,19 +123,64 @@ async fn changed(watchers: Vec<Watcher>, due: Instant) {
     let _ = timeout_at(due, futures_util::future::select_all(waits)).await;
 }
 
+/// What has become of the ServiceCIDR.
+struct Ranges {
+    /// It was not looked at yet.
+    at_start: bool,
+    /// It was said that it is another one.
+    is_warned: bool,
+}
+
 /// Looks, and does what is to be done.
-async fn settle(client: &Client, place: &Place, masters: &mut Masters) -> anyhow::Result<()> {
+async fn settle(
+    client: &Client,
+    place: &Place,
+    masters: &mut Masters,
+    ranges: &mut Ranges,
+) -> anyhow::Result<()> {
     let addresses = masters.addresses(Instant::now()).await?;
     let front = Front { service: place.service(), port: place.advertised.port(), masters: addresses };
     carry_out(client, &Kind::SERVICE, |found| plan::service(found, &front)).await?;
     carry_out(client, &Kind::ENDPOINTS, |found| plan::endpoints(found, &front)).await?;
     carry_out(client, &Kind::ENDPOINT_SLICE, |found| plan::slice(found, &front)).await?;
-    let ranges: Vec<String> = place.ranges.iter().map(ToString::to_string).collect();
-    carry_out(client, &SERVICE_CIDR, |found| plan::ranges(found, &ranges, Timestamp::now())).await?;
+    let own: Vec<String> = place.ranges.iter().map(ToString::to_string).collect();
+    settle_ranges(client, &own, ranges).await?;
     Ok(())
 }
 
-async fn carry_out(client: &Client, kind: &Kind, plan: impl Fn(Option<&Json>) -> Step) -> Result<(), Error> {
+/// The same for the ServiceCIDR, which masters that disagree do not take from each other without end.
+async fn settle_ranges(client: &Client, own: &[String], ranges: &mut Ranges) -> Result<(), Error> {
+    let (at_start, mut others) = (ranges.at_start, None);
+    let plan = |found: Option<&Json>| {
+        others = found.filter(|found| !plan::has_ranges(found, own)).cloned();
+        plan::ranges(found, own, at_start, Timestamp::now())
+    };
+    let is_done = carry_out(client, &SERVICE_CIDR, plan).await?;
+    ranges.at_start &= !is_done;
+    let Some(others) = others else { return Ok(()) };
+    if at_start && is_done {
+        // Before another master makes it as it was.
+        let plan = |found: Option<&Json>| plan::ranges(found, own, false, Timestamp::now());
+        carry_out(client, &SERVICE_CIDR, plan).await?;
+    } else if !at_start && !ranges.is_warned {
+        ranges.is_warned = true;
+        let (own, others) = (own.join(", "), others.get("spec").map(ToString::to_string).unwrap_or_default());
+        tracing::warn!(
+            own,
+            others,
+            "the ServiceCIDR kubernetes tells of other ranges than this master gives addresses from: start all masters \
+            with the same --service-cluster-ip-range"
+        );
+    }
+    Ok(())
+}
+
+/// Does what is to be done about one; false where somebody else came before.
+async fn carry_out(
+    client: &Client,
+    kind: &Kind,
+    plan: impl FnOnce(Option<&Json>) -> Step,
+) -> Result<bool, Error> {
     let found = client.find(kind, NAMESPACE, NAME).await?;
     let done = match plan(found.as_ref()) {
         Step::Nothing => Ok(()),
@@ -142,12 +188,17 @@ async fn carry_out(client: &Client, kind: &Kind, plan: impl Fn(Option<&Json>) ->
         Step::Update(object) => client.update(kind, "", object).await.map(drop),
         Step::Tell(object) => client.update(kind, "status", object).await.map(drop),
         // Its deletion is a change, after which it is made anew.
-        Step::Delete => client.delete(kind, NAMESPACE, NAME, &Delete::default()).await,
+        Step::Delete => {
+            let metadata = |field: &str| found.as_ref()?.get("metadata")?.get(field)?.as_str();
+            let this =
+                Delete { uid: metadata("uid"), revision: metadata("resourceVersion"), ..Delete::default() };
+            client.delete(kind, NAMESPACE, NAME, &this).await
+        }
     };
     match done {
         // Another master came before: that is a change, and it is looked at again.
-        Err(error) if error.exists() || error.is_conflict() || error.is_not_found() => Ok(()),
-        done => done,
+        Err(error) if error.exists() || error.is_conflict() || error.is_not_found() => Ok(false),
+        done => done.map(|()| true),
     }
 }
 

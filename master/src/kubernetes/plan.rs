@@ -138,8 +138,16 @@ pub fn slice(found: Option<&Json>, front: &Front) -> Step {
     })
 }
 
-/// The ServiceCIDR that says which addresses services get, and that they do.
-pub fn ranges(found: Option<&Json>, ranges: &[String], now: Timestamp) -> Step {
+/// Whether it tells of these ranges, in any order.
+pub fn has_ranges(found: &Json, ranges: &[String]) -> bool {
+    let told = found.get("spec").and_then(|spec| spec.get("cidrs")).and_then(Value::as_array);
+    let told = told.into_iter().flatten().map(Value::as_str);
+    told.collect::<BTreeSet<_>>() == ranges.iter().map(|range| Some(range.as_str())).collect()
+}
+
+/// The ServiceCIDR that says which addresses services get, and that they do. One with other ranges is made anew at the start of a
+/// master alone: later it is that of another master, which would do the same.
+pub fn ranges(found: Option<&Json>, ranges: &[String], at_start: bool, now: Timestamp) -> Step {
     let Some(found) = found else {
         return Step::Create(json!({
             "apiVersion": "networking.k8s.io/v1",
@@ -149,8 +157,8 @@ pub fn ranges(found: Option<&Json>, ranges: &[String], now: Timestamp) -> Step {
         }));
     };
     // They are given once.
-    if found.get("spec").and_then(|spec| spec.get("cidrs")) != Some(&json!(ranges)) {
-        return Step::Delete;
+    if !has_ranges(found, ranges) {
+        return if at_start { Step::Delete } else { Step::Nothing };
     }
     let conditions = found.get("status").and_then(|status| status.get("conditions"));
     let is_ready =
@@ -253,16 +261,20 @@ mod tests {
         let now: Timestamp = "2026-06-01T12:00:00Z".parse().unwrap();
         let (old, new) =
             (vec!["10.96.0.0/12".to_owned()], vec!["10.0.0.0/16".to_owned(), "fd00::/112".to_owned()]);
-        let mut found = made(|found| ranges(found, &new, now)).as_object().unwrap().clone();
+        let mut found = made(|found| ranges(found, &new, true, now)).as_object().unwrap().clone();
         assert_eq!(found["spec"]["cidrs"], json!(["10.0.0.0/16", "fd00::/112"]));
-        assert_eq!(ranges(Some(&found), &old, now), Step::Delete);
-        let Step::Tell(told) = ranges(Some(&found), &new, now) else { panic!("nothing is told") };
+        assert_eq!(ranges(Some(&found), &old, true, now), Step::Delete);
+        // Another master tells of other ranges: the two would delete each other's without end.
+        assert_eq!(ranges(Some(&found), &old, false, now), Step::Nothing);
+        let turned: Vec<String> = new.iter().rev().cloned().collect();
+        assert!(has_ranges(&found, &turned) && !has_ranges(&found, &new[..1]) && !has_ranges(&found, &old));
+        let Step::Tell(told) = ranges(Some(&found), &new, false, now) else { panic!("nothing is told") };
         let condition = &told["status"]["conditions"][0];
         assert_eq!((&condition["type"], &condition["status"]), (&json!("Ready"), &json!("True")));
         assert_eq!(condition["lastTransitionTime"], "2026-06-01T12:00:00Z");
-        assert_eq!(ranges(Some(&told), &new, now), Step::Nothing);
+        assert_eq!(ranges(Some(&told), &new, true, now), Step::Nothing);
         found.insert("status".to_owned(), json!({"conditions": [{"type": "Ready", "status": "False"}]}));
-        assert_eq!(ranges(Some(&found), &new, now), Step::Tell(told));
+        assert_eq!(ranges(Some(&found), &new, true, now), Step::Tell(told));
     }
 
     #[test]

@@ -29,8 +29,18 @@ impl Server {
 
     /// Keeps the service for a master there.
     fn keep(&self, address: &str, masters: impl FnOnce(IpAddr, Arc<dyn Store>) -> Masters) {
+        self.keep_with(vec![SERVICES], address, masters);
+    }
+
+    /// The same for one that gives services addresses of these ranges.
+    fn keep_with(
+        &self,
+        ranges: Vec<ServiceRange>,
+        address: &str,
+        masters: impl FnOnce(IpAddr, Arc<dyn Store>) -> Masters,
+    ) {
         let advertised: SocketAddr = address.parse().unwrap();
-        let place = Place { ranges: vec![SERVICES], advertised };
+        let place = Place { ranges, advertised };
         let masters = masters(advertised.ip(), self.store.clone());
         let registry = Arc::downgrade(&self.registry);
         tokio::spawn(keep(registry, self.client.clone(), place, masters, self.stop.subscribe()));
@@ -115,4 +125,28 @@ async fn several_masters_stand_side_by_side_until_one_goes() {
     store.commit(apiserver::storage::Transaction::create(key, "".into())).await.unwrap();
     first.tells(&[one, "192.0.2.9"]).await;
     first.tells(&[one]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_master_that_starts_with_other_ranges_tells_them_once_and_the_others_leave_them() {
+    let store = memory();
+    let other = ServiceRange { network: "10.0.0.0".parse().unwrap(), bits: 16 };
+    let (old, new) = (serde_json::json!(["10.96.0.0/12"]), serde_json::json!(["10.0.0.0/16"]));
+    let is_ready = |object: &Json| {
+        object.get("status").is_some_and(|status| status["conditions"][0]["status"] == "True")
+    };
+    let first = Server::over(store.clone()).await;
+    first.keep("192.0.2.7:6443", Masters::sharing);
+    first.until(&SERVICE_CIDR, |object| object["spec"]["cidrs"] == old && is_ready(object)).await;
+    let second = Server::over(store.clone()).await;
+    second.keep_with(vec![other], "192.0.2.8:6443", Masters::sharing);
+    let told = first.until(&SERVICE_CIDR, |object| object["spec"]["cidrs"] == new && is_ready(object)).await;
+    // The first looks at all of them, and so does the second, when another comes and when one goes.
+    first.tells(&["192.0.2.7", "192.0.2.8"]).await;
+    let third = Server::over(store).await;
+    third.keep_with(vec![other], "192.0.2.9:6443", Masters::sharing);
+    first.tells(&["192.0.2.7", "192.0.2.8", "192.0.2.9"]).await;
+    third.stop.send_replace(true);
+    first.tells(&["192.0.2.7", "192.0.2.8"]).await;
+    assert_eq!(first.until(&SERVICE_CIDR, |_| true).await["metadata"]["uid"], told["metadata"]["uid"]);
 }

@@ -21,11 +21,16 @@ use super::{files, generate, own_name, pem_of};
 
 /// What of the old root stays until it is retired.
 pub const RETIRING: &str = "retiring.crt";
+/// The latest intermediate authorities that others have taken the place of, below the root there is or an older one: who shows the whole
+/// way to that root stays known, and whoever looks has to know whose certificates those are.
+pub const REPLACED: &str = "replaced.crt";
+/// How many of them: certificates that they signed have ended before so many others came.
+const MOST_REPLACED: usize = 8;
 /// What is new and whole, and what is not whole yet.
 const NEXT: &str = "next";
 const UNFINISHED: &str = "next.tmp";
-/// The files that are made anew, in the order in which they are put in place.
-const MOVED: [&str; 5] = [RETIRING, "root.key", "root.crt", "intermediate.key", "intermediate.crt"];
+/// The files that are made anew, in the order in which they are put in place; the last by [`renew_intermediate`] alone.
+const MOVED: [&str; 6] = [RETIRING, "root.key", "root.crt", "intermediate.key", "intermediate.crt", REPLACED];
 /// How long a path below an old root has to be allowed to be: the bridge and an intermediate authority.
 const BELOW: u32 = 2;
 
@@ -99,8 +104,31 @@ pub fn begin(directory: &Path, now: Timestamp) -> Result<(), Error> {
 /// As [`begin`].
 pub fn renew_intermediate(directory: &Path, now: Timestamp) -> Result<(), Error> {
     complete(directory)?;
-    let (root, _) = signer(directory, now)?;
-    put(directory, ["intermediate.key", "intermediate.crt"].into_iter().zip(intermediate(&root, now)?))
+    let (root, mut replaced) = signer(directory, now)?;
+    replaced.extend(self::replaced(directory));
+    replaced.truncate(MOST_REPLACED);
+    let [key, certificate] = intermediate(&root, now)?;
+    let new = [(REPLACED, pem_of(&replaced)), ("intermediate.key", key), ("intermediate.crt", certificate)];
+    put(directory, new.into_iter())
+}
+
+/// The authorities below the root that signed what a directory's nodes may show: the one there is, and those it took the place of. None
+/// where a file does not read.
+pub fn below_root(directory: &Path) -> Vec<CertificateDer<'static>> {
+    let of = |name: &str| files::read(&directory.join(name)).ok().flatten();
+    let of = |name: &str| of(name).and_then(|pem| read::certificates(&pem).ok()).unwrap_or_default();
+    let root = of("root.crt").into_iter().next();
+    let mut all = of("intermediate.crt");
+    all.truncate(1);
+    all.extend(replaced(directory));
+    all.retain(|one| root.as_ref().is_some_and(|root| is_signed_by(one, root)));
+    all
+}
+
+/// Those that others have taken the place of; what does not read is as if it were not there, for nothing is believed for it.
+fn replaced(directory: &Path) -> Vec<CertificateDer<'static>> {
+    let pem = files::read(&directory.join(REPLACED)).ok().flatten();
+    pem.and_then(|pem| read::certificates(&pem).ok()).unwrap_or_default()
 }
 
 /// Takes the old root away: what it signed, and who knows it alone, is a stranger from then on. False where there is none.

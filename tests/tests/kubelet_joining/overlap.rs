@@ -3,6 +3,8 @@
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
+use tests::free_port;
+
 use crate::machine::{file, pem, says, started};
 use crate::roots::{begins, believes};
 use crate::stage::{Authorities, Rules, Stage};
@@ -60,8 +62,42 @@ async fn who_has_the_key_of_a_root_that_is_being_replaced_changes_nothing_any_mo
         port = stage.leave().await;
     }
 
+    // He has named servers that confirm it: his own, and a node, which has a certificate of the root that stays.
+    let told = |servers: &[&str]| {
+        let mut told = document(servers[0], &evil.root(), &old.root()).unwrap();
+        told["servers"] = json!(servers);
+        Some(told)
+    };
+    let (his, nodes) = (free_port(), free_port());
+    let [his_server, nodes_server] = [&his, &nodes].map(|port| format!("https://127.0.0.1:{port}"));
+    let told = told(&[&server, &his_server, &nodes_server]);
+    let rules = Rules { document: told.clone(), ..Rules::default() };
+    let as_node = Rules { is_node: true, ..rules.clone() };
+    let _his = Stage::at(his, &evil, rules.clone(), SignedDuration::ZERO).await;
+    let _nodes = Stage::at(nodes, &new, as_node.clone(), SignedDuration::ZERO).await;
+    for (thief, rules) in [(&old, rules), (&new, as_node)] {
+        let stage = Stage::at(port, thief, rules, SignedDuration::ZERO).await;
+        begins(&mut node, &line, DOUBTED).await;
+        believes(&node, &[&new.root(), &old.root()]).await;
+        node.kill();
+        port = stage.leave().await;
+    }
+
     let retired = new.retired();
     let _stage = Stage::at(port, &retired, Rules::default(), SignedDuration::ZERO).await;
     begins(&mut node, &line, "the cluster tells of its authorities").await;
     believes(&node, &[&new.root()]).await;
+}
+
+#[tokio::test]
+async fn who_tells_of_a_cluster_and_is_no_master_says_where_masters_are_and_not_whom_to_believe() {
+    let (own, evil) = (Authorities::new(), Authorities::new());
+    let cluster = Stage::new(&own, Rules::default()).await;
+    let told = document(cluster.server(), &(own.root() + &evil.root()), &evil.root());
+    let rules = Rules { document: told, is_node: true, ..Rules::default() };
+    let messenger = Stage::new(&own, rules).await;
+    let node = started("messenger", &["--bootstrap", &messenger.line()]).await;
+    says(&node, "kubectl certificate approve").await;
+    assert_eq!((cluster.approve(), messenger.approve()), (1, 0));
+    believes(&node, &[&own.root()]).await;
 }

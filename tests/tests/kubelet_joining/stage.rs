@@ -18,6 +18,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
 use master::pki::{Life, Lives, Names, Pki, Signer, rotate};
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
@@ -57,11 +60,19 @@ pub struct Rules {
     pub takes_strangers: bool,
     /// Whether it has as many undecided requests as it takes.
     pub is_full: bool,
+    /// Whether it shows the serving certificate of a node, which has even the names of a master.
+    pub is_node: bool,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { life: Duration::from_secs(3600), document: None, takes_strangers: true, is_full: false }
+        Self {
+            life: Duration::from_secs(3600),
+            document: None,
+            takes_strangers: true,
+            is_full: false,
+            is_node: false,
+        }
     }
 }
 
@@ -230,14 +241,37 @@ impl Drop for Stage {
 fn tls(shared: &Shared) -> ServerConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let pki = &shared.authorities.pki;
-    let names = Names { dns: BTreeSet::new(), addresses: BTreeSet::from(["127.0.0.1".parse().unwrap()]) };
-    let serving = pki.serving(&names, Timestamp::now() + shared.clock).unwrap();
+    let names = Names::of_master("stage", "cluster.local", &[]);
+    let (chain, key) = if shared.rules.is_node {
+        of_node(pki, &names)
+    } else {
+        let serving = pki.serving(&names, Timestamp::now() + shared.clock).unwrap();
+        (serving.chain, serving.key)
+    };
     let mut roots = RootCertStore::empty();
     pki.client_authorities().into_iter().for_each(|root| roots.add(root).unwrap());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
     let verifier = verifier.allow_unauthenticated().build().unwrap();
     let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    config.with_client_cert_verifier(verifier).with_single_cert(serving.chain, serving.key).unwrap()
+    config.with_client_cert_verifier(verifier).with_single_cert(chain, key).unwrap()
+}
+
+/// The serving certificate of a node for these names, which nobody should have approved.
+fn of_node(pki: &Pki, names: &Names) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let addresses = names.addresses.iter().map(ToString::to_string);
+    let all: Vec<String> = names.dns.iter().cloned().chain(addresses).collect();
+    let mut params = CertificateParams::new(all).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::OrganizationName, "system:nodes");
+    params.distinguished_name.push(DnType::CommonName, "system:node:thief");
+    let key = KeyPair::generate().unwrap();
+    let asked = params.serialize_request(&key).unwrap().pem().unwrap();
+    let asked = master::pki::Request::read(asked.as_bytes()).unwrap();
+    let signer = Signer::of("kubernetes.io/kubelet-serving").unwrap();
+    let usages = signer.check(&asked, &["digital signature", "server auth"]).unwrap();
+    let signed = pki.issue(&asked, &usages, None, Timestamp::now()).unwrap();
+    let chain = CertificateDer::pem_slice_iter(signed.as_bytes()).map(Result::unwrap).collect();
+    (chain, PrivateKeyDer::from_pem_slice(key.serialize_pem().as_bytes()).unwrap())
 }
 
 async fn answer(

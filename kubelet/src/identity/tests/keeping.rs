@@ -82,9 +82,18 @@ fn a_kubeconfig_is_written_once_and_leads_to_what_is_on_the_disk() {
     fs::write(files.current(Kind::Client), "damaged").unwrap();
     assert!(matches!(files.known().unwrap().unwrap().shows, Shows::Nothing));
     assert!(known(&files.kubeconfig).unwrap_err().to_string().contains("client certificate that holds no"));
+    // The cure for a node that is not known any more is the file that it shows.
+    let remedy = |shows_others: bool| files.remedy_of_unregistered(shows_others);
+    assert!(!files.shows_others().unwrap());
+    assert!(
+        remedy(false).contains("machine remove ")
+            && remedy(false).contains("etc/kubeconfig and the flags may stay")
+    );
     // Somebody else's is left alone, whatever the cluster tells.
     let others = kubeconfig::text(&more, Path::new("/elsewhere.pem"));
     fs::write(&files.kubeconfig, &others).unwrap();
+    assert!(files.shows_others().unwrap());
+    assert!(remedy(true).contains("replace the certificate in ") && !remedy(true).contains("may stay"));
     assert!(!files.rewrite_kubeconfig(&more).unwrap());
     assert_eq!(fs::read_to_string(&files.kubeconfig).unwrap(), others);
     fs::write(&files.kubeconfig, "a: [").unwrap();
@@ -98,7 +107,7 @@ fn everything_in_the_way_says_what_to_do() {
         server: server.clone(),
         code,
         message: "no".to_owned(),
-        remedy: shows.remedy(code, "no"),
+        remedy: shows.remedy(code, if code == 429 { "10 requests of the node are undecided" } else { "no" }),
         retry_after: None,
     };
     let token = Shows::Token("abcdef.0123456789abcdef".to_owned());
@@ -127,6 +136,29 @@ fn everything_in_the_way_says_what_to_do() {
         let text = trouble.to_string();
         assert!(text.contains(expected) && !text.contains("0123456789abcdef"), "{text}");
     }
+}
+
+#[test]
+fn who_greets_minds_only_what_lasts_until_a_person_does_something() {
+    let server = || "https://a:1".to_owned();
+    let refused = |code| Trouble::Refused {
+        server: server(),
+        code,
+        message: String::new(),
+        remedy: Shows::Nothing.remedy(code, "too many requests"),
+        retry_after: None,
+    };
+    for (trouble, expected) in [
+        (refused(401), true),
+        (refused(403), true),
+        (refused(429), false),
+        (refused(503), false),
+        (Trouble::OtherCluster { server: server(), forget: String::new() }, true),
+        (Trouble::Unreachable { server: server(), why: String::new() }, false),
+    ] {
+        assert_eq!(trouble.shuts_out(), expected, "{trouble}");
+    }
+    assert!(!refused(429).has_remedy(), "a server that is busy asks for no decision");
 }
 
 #[test]

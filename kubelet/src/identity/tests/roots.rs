@@ -5,7 +5,7 @@ use rcgen::{BasicConstraints, Certificate as Signed, CertificateParams, DnType, 
 use serde_json::{Value, json};
 
 use super::super::access::{Known, Shows};
-use super::super::certificate::{Certificate, certificates, hash};
+use super::super::certificate::{Certificate, certificates, hash, pem};
 use super::super::cluster_info::ClusterInfo;
 use super::super::request::Kind;
 use super::super::standing::{Authorities, Standing};
@@ -112,6 +112,22 @@ fn a_node_believes_the_roots_that_its_cluster_tells_of_and_remembers_those_of_be
     assert!(alone.is_pinned_by(&old.hash()) && alone.is_pinned_by(&new.hash()));
     assert!(!alone.is_pinned_by(&"00".to_owned()) && !after.is_pinned_by(&old.hash()));
     assert_eq!(certificates(&alone.authority).unwrap().len(), 1);
+}
+
+#[test]
+fn a_root_that_leaves_signs_for_nobody_whatever_else_is_told_of_it() {
+    let (old, new) = (Made::new("old", None), Made::new("new", None));
+    let both = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem())).authorities().unwrap();
+    assert_eq!(
+        (both.now, both.leaving),
+        (vec![new.certificate.der().clone()], vec![old.certificate.der().clone()])
+    );
+    let none = document(&["https://a:1"], &old.pem(), Some(&old.pem())).authorities().unwrap_err();
+    assert!(none.contains("no authority that stays"), "{none}");
+    // Who is no master tells of the pinned root alone.
+    let told = document(&["https://a:1"], &(new.pem() + &old.pem()), Some(&old.pem()));
+    let alone = told.with_authorities(pem(&[new.certificate.der().clone()]), String::new()).believed();
+    assert_eq!(certificates(&alone).unwrap(), [new.certificate.der().clone()]);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use self::disk::Room;
 use self::secrets::Secret;
 use crate::backup::SOCKET;
 use crate::data_dir::DataDir;
-use crate::pki;
+use crate::pki::{self, Life};
 use crate::store::DIRECTORY;
 
 /// What a directory holds.
@@ -36,8 +36,8 @@ pub struct Here {
     pub certificates: Vec<Read>,
     /// The root that is not retired yet, where there is one.
     pub retiring: Option<Read>,
-    /// The name of the authority that signs, where it can be read.
-    pub signer: Option<String>,
+    /// The names of the authorities of the root of now, the one that signs first; none where it cannot be read.
+    pub signers: Vec<String>,
     /// Its files that hold keys, those that are there.
     pub secrets: Vec<Secret>,
     /// The room of its disk.
@@ -60,8 +60,10 @@ pub fn look(path: &Path) -> Here {
         advertised: directory.advertised().ok(),
         certificates: files.filter_map(|path| read(&path)).collect(),
         retiring: read(&own.join(pki::rotate::RETIRING)),
-        signer: read(&own.join(pki::INTERMEDIATE_CERTIFICATE))
-            .and_then(|read| Some(read.lives.ok()?.first()?.name.clone())),
+        signers: pki::rotate::below_root(&own)
+            .iter()
+            .filter_map(|der| Some(Life::of(der).ok()?.name))
+            .collect(),
         secrets: keys.filter_map(|path| secret(&path)).collect(),
         room: room(path),
         store_bytes: bytes_of(&path.join(DIRECTORY)),

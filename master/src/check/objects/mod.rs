@@ -265,9 +265,9 @@ impl World {
         self.now.duration_since(then).max(SignedDuration::ZERO)
     }
 
-    /// Nodes that do not show what this authority has signed, while the root before its own is to be retired.
-    pub fn unrenewed(&self, authority: &str) -> Vec<Finding> {
-        nodes::unrenewed(self.of(NODES), authority)
+    /// Nodes that do not show what one of these authorities has signed, while the root before its own is to be retired.
+    pub fn unrenewed(&self, authorities: &[String]) -> Vec<Finding> {
+        nodes::unrenewed(self.of(NODES), authorities)
     }
 
     /// Every check that can be made, and a finding for what nobody could look at.

@@ -57,8 +57,8 @@ pub fn findings(world: &World) -> Vec<Finding> {
     found
 }
 
-/// Nodes that show what another authority has signed, and those of which nobody knows.
-pub fn unrenewed(nodes: &[Object], authority: &str) -> Vec<Finding> {
+/// Nodes that show what none of these authorities of the root of now has signed, and those of which nobody knows.
+pub fn unrenewed(nodes: &[Object], authorities: &[String]) -> Vec<Finding> {
     let signer = |node: &Object| {
         let annotations = node.kept("/metadata/annotations");
         let found = annotations.and_then(|annotations| annotations.get(SIGNED_BY)?.as_str());
@@ -66,7 +66,7 @@ pub fn unrenewed(nodes: &[Object], authority: &str) -> Vec<Finding> {
     };
     let (unknown, known): (Vec<&Object>, Vec<&Object>) =
         nodes.iter().partition(|node| signer(node).is_empty());
-    let other: Vec<&Object> = known.into_iter().filter(|node| signer(node) != authority).collect();
+    let other: Vec<&Object> = known.into_iter().filter(|node| !authorities.contains(&signer(node))).collect();
     let of = |nodes: Vec<&Object>, what: &str, cause: String, remedy: &str| {
         let named =
             nodes.iter().take(MOST_NAMES).map(|node| node.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -74,8 +74,9 @@ pub fn unrenewed(nodes: &[Object], authority: &str) -> Vec<Finding> {
         let what = format!("{} {what}: {named}{rest}", counted(nodes.len(), "node"));
         (!nodes.is_empty()).then(|| Finding::warning("certificate authority", what, remedy).because(cause))
     };
+    let authority = authorities.first().map_or("an authority of the new root", String::as_str);
     let cause = format!(
-        "{authority} signs now, and another one signed what was shown when the Node was last written"
+        "{authority} signs now, and one of another root signed what was shown when the Node was last written"
     );
     let remedy = "before `master rotate-ca --retire`, which shuts them out, wait until they have renewed (kubelets do by themselves: ours when they \
                   hear of the new root, others late in the life of their certificate), or have them join anew";

@@ -8,9 +8,9 @@ use super::field::{condition, text};
 use super::{PATIENCE, World};
 use crate::check::finding::{Finding, Subject};
 use crate::controllers::Object;
-use crate::pki::{Request, node};
+use crate::pki::{Request, Signer, node};
 
-/// What policies decide by themselves they decide within seconds; what is undecided for longer waits for a person, and a machine
+/// What policies decide of nodes they decide within seconds; a request that is undecided for longer waits for a person, and a machine
 /// with it.
 const UNDECIDED: SignedDuration = SignedDuration::from_secs(30);
 
@@ -25,7 +25,8 @@ fn of_request(request: &Object, age: SignedDuration) -> Option<Finding> {
     let failed = condition(request, "Failed");
     let (name, signer) = (&request.name, text(request, "/spec/signerName"));
     let is_approved = condition(request, "Approved").holds();
-    let is_late = age > if failed.holds() || is_approved { PATIENCE } else { UNDECIDED };
+    let signs_nodes = matches!(Signer::of(signer), Some(Signer::NodeClient | Signer::NodeServing));
+    let is_late = age > if failed.holds() || is_approved || !signs_nodes { PATIENCE } else { UNDECIDED };
     let is_settled = condition(request, "Denied").holds() || !text(request, "/status/certificate").is_empty();
     if is_settled || !is_late {
         return None;
@@ -39,20 +40,33 @@ fn of_request(request: &Object, age: SignedDuration) -> Option<Finding> {
         return Some(Finding::warning(subject, "is approved and not signed", remedy));
     }
     let who = text(request, "/spec/username");
-    let (cause, it) = match node_of(request) {
-        Some(node) => (format!("{who} asks {signer} for node {node}"), format!("it is node {node}")),
-        None => (format!("{who} asks {signer}"), format!("it is {who}")),
+    let asked = asked(request);
+    let node = asked.as_ref().filter(|_| signs_nodes).and_then(|asked| node::of_user(&asked.common_name));
+    let (cause, it) = match (node, &asked) {
+        (Some(node), _) => {
+            (format!("{who} asks {signer} for node {node}"), format!("it is node {node} that asks"))
+        }
+        (None, Some(asked)) => {
+            let (name, groups) = (&asked.common_name, &asked.organizations);
+            let of = if groups.is_empty() {
+                "no groups (O)".to_owned()
+            } else {
+                format!("the groups (O) {groups:?}")
+            };
+            (format!("{who} asks {signer} to be {name:?} (CN) of {of}"), format!("{who} may be that"))
+        }
+        (None, None) => (
+            format!("{who} asks {signer} by a request that does not read"),
+            format!("you know what {who} asks for"),
+        ),
     };
-    let remedy = format!(
-        "`kubectl certificate approve {name}` if {it} that asks, `kubectl certificate deny {name}` if not"
-    );
+    let remedy =
+        format!("`kubectl certificate approve {name}` if {it}, `kubectl certificate deny {name}` if not");
     Some(Finding::warning(subject, "waits for somebody to decide", remedy).because(cause))
 }
 
-/// The node that a certificate is asked for: by the name in it, or by who asks.
-fn node_of(request: &Object) -> Option<String> {
-    let pem = STANDARD.decode(text(request, "/spec/request")).ok();
-    let asked = pem.and_then(|pem| Request::read(&pem).ok()).map(|asked| asked.common_name);
-    let users = [asked.as_deref().unwrap_or_default(), text(request, "/spec/username")];
-    users.into_iter().find_map(node::of_user).map(str::to_owned)
+/// What is asked for: of that alone a certificate is made, whoever asks.
+fn asked(request: &Object) -> Option<Request> {
+    let pem = STANDARD.decode(text(request, "/spec/request")).ok()?;
+    Request::read(&pem).ok()
 }

@@ -83,7 +83,12 @@ fn an_intermediate_alone_changes_nothing_that_anybody_knows() {
     let old = Pki::open(path, now()).unwrap();
     let jane = old.client("jane", &[], now()).unwrap();
     let shown = old.serving(&some_names(), now()).unwrap().chain;
+    let before = rotate::below_root(path);
+    assert_eq!(before.len(), 1);
     renew_intermediate(path, now()).unwrap();
+    // Whoever asks whose certificates stay known hears of both.
+    let both = rotate::below_root(path);
+    assert!(both.len() == 2 && both[0] != before[0] && both[1] == before[0]);
     let new = Pki::open(path, now()).unwrap();
     assert_eq!((old.root_pem(), old.root_hash()), (new.trusted_pem(), new.root_hash()));
     assert_eq!(knows(&server(&new, &some_names()), &old.root_pem(), Some(&jane)).unwrap(), "jane");
@@ -107,4 +112,19 @@ fn what_cannot_be_rotated_is_told_and_left_as_it_is() {
     assert!(Pki::open(path, now()).unwrap_err().to_string().contains("vouches"));
     fs::remove_file(path.join(RETIRING)).unwrap();
     rotate::complete(path).unwrap();
+}
+
+#[test]
+fn what_an_older_root_has_signed_is_not_below_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    Pki::open(path, now()).unwrap();
+    renew_intermediate(path, now()).unwrap();
+    let old = rotate::below_root(path);
+    begin(path, now()).unwrap();
+    let new = rotate::below_root(path);
+    assert!(new.len() == 1 && old.len() == 2 && !old.contains(&new[0]));
+    renew_intermediate(path, now()).unwrap();
+    let both = rotate::below_root(path);
+    assert!(both.len() == 2 && both[1] == new[0]);
 }

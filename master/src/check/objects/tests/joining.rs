@@ -1,0 +1,80 @@
+//! Machines on their way in, and those that a new root would leave outside.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+
+use super::*;
+
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// A request of that age for a certificate of that user in that group, in base64; empty for none.
+fn request(who: &str, signer: &str, (user, group): (&str, &str), created: &str) -> Value {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, user);
+    if !group.is_empty() {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
+    let pem = params.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
+    let pem = if user.is_empty() { String::new() } else { STANDARD.encode(pem) };
+    json!({"metadata": {"name": "r", "creationTimestamp": created}, "spec": {"username": who, "signerName": signer, "request": pem}, "status": {}})
+}
+
+fn of_requests(request: &Value) -> Vec<Finding> {
+    requests::findings(&world(&json!({"certificatesigningrequests": [request]})))
+}
+
+#[test]
+fn a_machine_that_waits_for_a_person_is_named_within_a_minute_with_the_command() {
+    for signer in [CLIENT, "kubernetes.io/kubelet-serving"] {
+        let found =
+            of_requests(&request("joe", signer, ("kubelet:n1", "system:nodes"), "2026-06-01T11:59:00Z"));
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.cause, format!("joe asks {signer} for node n1"));
+        let wanted = "`kubectl certificate approve r` if it is node n1 that asks, ";
+        assert!(finding.remedy.starts_with(wanted), "{finding:?}");
+    }
+    let people = request("joe", "kubernetes.io/kube-apiserver-client", ("joe", ""), "2026-06-01T11:59:00Z");
+    assert_eq!(of_requests(&people), [], "nobody waits for the machine of a person");
+}
+
+#[test]
+fn what_a_node_asks_for_that_is_not_for_a_node_is_told_by_its_name_and_groups() {
+    let user = "kubernetes.io/kube-apiserver-client";
+    for (signer, asked, expected) in [
+        (user, ("joe", "system:masters"), "to be \"joe\" (CN) of the groups (O) [\"system:masters\"]"),
+        (user, ("kubelet:n3", ""), "to be \"kubelet:n3\" (CN) of no groups (O)"),
+        (CLIENT, ("joe", "system:nodes"), "to be \"joe\" (CN) of the groups (O) [\"system:nodes\"]"),
+        (CLIENT, ("", ""), "by a request that does not read"),
+    ] {
+        let found = of_requests(&request("system:node:n2", signer, asked, LONG_AGO));
+        let [finding] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!(finding.cause, format!("system:node:n2 asks {signer} {expected}"));
+        assert!(!finding.remedy.contains("it is node"), "{finding:?}");
+    }
+}
+
+#[test]
+fn nodes_that_a_retired_root_would_shut_out_are_named() {
+    let signed = |name: &str, by: &str| {
+        let annotations = if by.is_empty() { json!({}) } else { json!({"coracle.io/signed-by": by}) };
+        json!({"metadata": {"name": name, "annotations": annotations}})
+    };
+    let told = |nodes: Vec<Value>| -> Vec<String> {
+        let found = world(&json!({"nodes": nodes})).unrenewed(&["new".to_owned(), "new before".to_owned()]);
+        found.iter().map(|finding| format!("{}: {}", finding.what, finding.cause)).collect()
+    };
+    assert_eq!(told(vec![signed("a", "new"), signed("b", "new before")]), Vec::<String>::new());
+    let found = told(vec![signed("a", "old"), signed("b", "new"), signed("c", "older"), signed("d", "")]);
+    assert!(
+        found[0].starts_with("2 nodes without a certificate of the new root: a, c: new signs now"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].starts_with("1 node of which nobody knows who signed their certificate: d: "),
+        "{found:?}"
+    );
+    let many = told((0..99).map(|number| signed(&format!("n{number}"), "old")).collect());
+    assert!(many[0].starts_with("99 nodes ") && many[0].contains("n19, ...: "), "{many:?}");
+}
