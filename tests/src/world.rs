@@ -142,6 +142,13 @@ impl World {
         self.wait_for("the kubelet to answer", async || self.pods().await.map(|_| ())).await;
     }
 
+    /// For a run of everything on the network that `CORACLE_POD_NETWORK` names, where a test does not say which.
+    fn network_flags(&self) -> Vec<String> {
+        let says = |flag: &String| flag == "--pod-network" || flag == "--pod-cidr";
+        let named = std::env::var("CORACLE_POD_NETWORK").ok().filter(|_| !self.flags.iter().any(says));
+        named.map_or_else(Vec::new, |name| vec!["--pod-network".to_owned(), name])
+    }
+
     /// Starts the kubelet and waits for nothing.
     pub fn launch(&mut self) {
         let mut command = Command::new(&self.program);
@@ -153,6 +160,7 @@ impl World {
             .arg(self.root_dir())
             .args(["--docker-endpoint", &self.endpoint, "--hostname-override", &self.node])
             .args(["--port", &self.api_port.to_string(), "--healthz-port", &self.healthz_port.to_string()])
+            .args(self.network_flags())
             .args(&self.flags);
         assert!(self.kubelet.is_none(), "the kubelet of this world already runs");
         self.kubelet = Some(Process::start(&mut command, &self.log_path()));

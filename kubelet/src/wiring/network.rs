@@ -29,7 +29,7 @@ impl Connected {
     }
 }
 
-/// Connects pods as it was asked for, or as it works best here.
+/// Connects pods as it was asked for: by the engine, unless the kubelet is to do it or has done it for pods that are there.
 ///
 /// # Errors
 /// When a native network was asked for, or pods have one, and it cannot be.
@@ -39,9 +39,11 @@ pub(super) async fn connect(
     outbox: &Arc<Outbox>,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
-    let is_refused = options.pod_network == Some(PodNetwork::Docker);
-    let is_in_use = Native::is_in_use(&directory);
-    if is_refused && !is_in_use {
+    let gives = match options.pod_network {
+        Some(network) => network == PodNetwork::Native,
+        None => !options.pod_cidrs.is_empty(),
+    };
+    if !gives && !Native::is_in_use(&directory) {
         return Ok(Connected { runtime: engine, native: None });
     }
     let settings = native::Settings {
@@ -54,34 +56,24 @@ pub(super) async fn connect(
         Some(why) => Err(anyhow::anyhow!(why)),
         None => native::open(settings).await.map_err(Into::into),
     };
-    let is_asked_for = options.pod_network == Some(PodNetwork::Native) || !options.pod_cidrs.is_empty();
-    match opened {
-        Ok((native, notes)) => {
-            for note in notes {
-                outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
-            }
-            let keeper = native::keep(native.clone(), outbox.clone(), options.node_name.clone());
-            let ranges: Vec<String> = native.ranges().iter().map(ToString::to_string).collect();
-            let runtime = if is_refused {
-                Networked::for_old_ones(engine, native.clone())
-            } else {
-                tracing::info!("pods get addresses of {}", ranges.join(" and "));
-                Networked::new(engine, native.clone())
-            };
-            Ok(Connected { runtime, native: Some((native, tokio::spawn(keeper))) })
+    let (native, notes) = opened.with_context(|| {
+        if gives {
+            "the kubelet cannot give pods their network here; see --pod-network docker"
+        } else {
+            // Without it they could be neither reached nor ended as they should.
+            "pods of this node have a network that the kubelet gave them, and it cannot be had now"
         }
-        Err(why) if is_asked_for => {
-            Err(why).context("the kubelet cannot give pods their network here; see --pod-network docker")
-        }
-        // Without it they could be neither reached nor ended as they should.
-        Err(why) if is_in_use => Err(why)
-            .context("pods of this node have a network that the kubelet gave them, and it cannot be had now"),
-        Err(why) => {
-            let message = format!(
-                "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
-            );
-            outbox.note(About::node(&options.node_name), Severity::Normal, "PodNetworkOfEngine", message);
-            Ok(Connected { runtime: engine, native: None })
-        }
+    })?;
+    for note in notes {
+        outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
     }
+    let keeper = native::keep(native.clone(), outbox.clone(), options.node_name.clone());
+    let runtime = if gives {
+        let ranges: Vec<String> = native.ranges().iter().map(ToString::to_string).collect();
+        tracing::info!("pods get addresses of {}", ranges.join(" and "));
+        Networked::new(engine, native.clone())
+    } else {
+        Networked::for_old_ones(engine, native.clone())
+    };
+    Ok(Connected { runtime, native: Some((native, tokio::spawn(keeper))) })
 }

@@ -25,7 +25,8 @@ struct Turns {
 
 /// Measures and reports.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
-    let world = World::running("latency").await;
+    let mut world = World::new("latency").await.with_flags(["--pod-network", "native"]);
+    world.start().await;
     let (_model, bare) = Bare::on_bridge("latency-model").await;
     let clock = Clock::start(&world.engine).await;
     let (mut ours, mut floor, mut overlapped) = (Turns::default(), Turns::default(), Turns::default());

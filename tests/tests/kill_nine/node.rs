@@ -227,7 +227,7 @@ impl Node {
             }
         }
         if let Some(port) = slot.port() {
-            self.has_its_port(port)?;
+            self.has_its_port(port, sandboxes[0]).await?;
         }
         if slot.sort == Sort::Config {
             self.sees_its_data(slot, of("main").last().unwrap()).await?;
@@ -235,8 +235,12 @@ impl Node {
         Ok(())
     }
 
-    fn has_its_port(&self, port: u16) -> Result<(), String> {
-        let open = network::ports(&self.world.node);
+    /// In the table of its node's network, or the engine's.
+    async fn has_its_port(&self, port: u16, sandbox: &Container) -> Result<(), String> {
+        let mut open = network::ports(&self.world.node);
+        let config = self.world.engine.inspect(&sandbox.id).await?.host_config.unwrap_or_default();
+        let bound = config.port_bindings.unwrap_or_default().into_values().flatten().flatten();
+        open.extend(bound.filter_map(|bound| bound.host_port?.parse::<u16>().ok()));
         if open.contains(&port) { Ok(()) } else { Err(format!("its port is not among {open:?}")) }
     }
 

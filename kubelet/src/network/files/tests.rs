@@ -1,4 +1,5 @@
 //! The two files, to the letter.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{hosts, reachable, resolv};
 use crate::runtime::spec::Dns;

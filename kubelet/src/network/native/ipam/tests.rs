@@ -1,4 +1,5 @@
 //! Every address once, in turn, and none that is not a pod's.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::HashSet;
 use std::net::IpAddr;

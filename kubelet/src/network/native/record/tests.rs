@@ -1,4 +1,5 @@
 //! Records outlive the kubelet; halves of them do not.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
 

@@ -1,4 +1,5 @@
 //! Nothing is given twice, and nothing is taken from whom it belongs to.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::{Key, State};
 use crate::network::native::Standing;
