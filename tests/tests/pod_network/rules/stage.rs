@@ -215,9 +215,9 @@ impl Stage {
             self.at(who, || (TcpListener::bind(("::", WHO)).unwrap(), UdpSocket::bind(("::", WHO)).unwrap()));
         thread::spawn(move || {
             for stream in tcp.incoming() {
-                let mut stream = stream.unwrap();
-                let peer = stream.peer_addr().unwrap();
-                // Whoever asked may be gone.
+                // Whoever asked may be gone by now.
+                let Ok(mut stream) = stream else { continue };
+                let Ok(peer) = stream.peer_addr() else { continue };
                 let _ = stream.write_all(say(peer).as_bytes());
             }
         });
