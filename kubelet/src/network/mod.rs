@@ -6,10 +6,12 @@
 
 mod choice;
 mod files;
+mod members;
 pub mod native;
 mod networked;
 pub mod nft;
 
 pub use choice::obstacle;
+pub use members::{Member, Members};
 pub use native::Native;
 pub use networked::Networked;

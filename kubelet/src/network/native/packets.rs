@@ -8,7 +8,7 @@ use ipnet::IpNet;
 
 use super::Native;
 use super::record::Record;
-use crate::network::nft::{Cidr, Error, Node, Port, Protocol, Repairs, Rules, legacy};
+use crate::network::nft::{Error, Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
 
 /// A node as its packets see it.
@@ -16,7 +16,7 @@ pub(super) fn node(bridge: &str, ranges: &[IpNet]) -> Node {
     Node {
         name: bridge.to_owned(),
         bridge: bridge.to_owned(),
-        cidrs: ranges.iter().filter_map(|range| Cidr::new(range.network(), range.prefix_len())).collect(),
+        cidrs: ranges.iter().map(IpNet::trunc).collect(),
         cluster: Vec::new(),
     }
 }

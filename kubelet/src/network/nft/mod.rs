@@ -20,9 +20,10 @@ mod wire;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 pub use error::Error;
 pub use ports::{Changes, Port, Protocol, plan};
-pub use ranges::Cidr;
 pub use watch::Watch;
 
 use firewall::Forward;
@@ -42,6 +43,11 @@ pub enum Family {
 
 impl Family {
     const BOTH: [Self; 2] = [Self::V4, Self::V6];
+
+    /// That of an address.
+    fn of(address: IpAddr) -> Self {
+        if address.is_ipv4() { Self::V4 } else { Self::V6 }
+    }
 
     /// `NFPROTO_*`.
     fn number(self) -> u8 {
@@ -128,9 +134,9 @@ pub struct Node {
     /// itself by a port of the host where the kernel shows bridged packets to rules (`bridge-nf-call-iptables`).
     pub bridge: String,
     /// The addresses of its pods.
-    pub cidrs: Vec<Cidr>,
+    pub cidrs: Vec<IpNet>,
     /// The addresses of all pods of the cluster, besides: pods go there by their own addresses.
-    pub cluster: Vec<Cidr>,
+    pub cluster: Vec<IpNet>,
 }
 
 /// What [`Rules::ensure`] had to do.

@@ -54,8 +54,7 @@ impl Port {
 
     /// The map it stands in.
     pub fn map(&self) -> Map {
-        let family = if self.at.is_ipv4() { Family::V4 } else { Family::V6 };
-        Map { family, by_address: !self.at.is_unspecified() }
+        Map { family: Family::of(self.at), by_address: !self.at.is_unspecified() }
     }
 
     /// Its key in the map.
@@ -142,7 +141,8 @@ pub fn plan(wanted: &BTreeSet<Port>, there: &BTreeSet<Port>) -> Changes {
     }
 }
 
-fn address_bytes(address: IpAddr) -> Vec<u8> {
+/// The bytes of an address, in the order of the network.
+pub(super) fn address_bytes(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -1,52 +1,11 @@
-//! Addresses that begin alike, and sets of them as the kernel keeps ranges. Pure.
+//! Sets of addresses as the kernel keeps ranges. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use ipnet::IpNet;
+
 use super::Family;
-
-/// Addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cidr {
-    address: IpAddr,
-    bits: u8,
-}
-
-impl Cidr {
-    /// The addresses that begin with so many bits of an address; none if it has not so many.
-    pub fn new(address: IpAddr, bits: u8) -> Option<Self> {
-        (u32::from(bits) <= family(address).bits()).then_some(Self { address, bits })
-    }
-
-    /// The family of its addresses.
-    pub fn family(self) -> Family {
-        family(self.address)
-    }
-
-    /// The bits that are the same.
-    pub fn bits(self) -> u8 {
-        self.bits
-    }
-
-    /// An address of it, of as many bytes as the family has.
-    pub fn octets(self) -> Vec<u8> {
-        match self.address {
-            IpAddr::V4(address) => address.octets().to_vec(),
-            IpAddr::V6(address) => address.octets().to_vec(),
-        }
-    }
-
-    /// The first and the last address, as numbers.
-    fn ends(self) -> (u128, u128) {
-        let number = match self.address {
-            IpAddr::V4(address) => u128::from(address.to_bits()),
-            IpAddr::V6(address) => address.to_bits(),
-        };
-        let free = self.family().bits() - u32::from(self.bits);
-        let rest = 1u128.checked_shl(free).map_or(u128::MAX, |size| size - 1);
-        (number & !rest, number | rest)
-    }
-}
 
 /// Where a range begins, or the first address behind one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,9 +17,10 @@ pub struct Edge {
 }
 
 /// The edges of ranges that hold the addresses of one family; the kernel takes none that overlap.
-pub fn edges(family: Family, cidrs: &[Cidr]) -> BTreeSet<Edge> {
+pub fn edges(family: Family, cidrs: &[IpNet]) -> BTreeSet<Edge> {
+    let of_family = cidrs.iter().filter(|cidr| Family::of(cidr.addr()) == family);
     let mut ends: Vec<(u128, u128)> =
-        cidrs.iter().filter(|cidr| cidr.family() == family).map(|cidr| cidr.ends()).collect();
+        of_family.map(|cidr| (number(cidr.network()), number(cidr.broadcast()))).collect();
     ends.sort_unstable();
     let mut ranges: Vec<(u128, u128)> = Vec::new();
     for (first, last) in ends {
@@ -83,22 +43,26 @@ pub fn edges(family: Family, cidrs: &[Cidr]) -> BTreeSet<Edge> {
     edges
 }
 
-fn family(address: IpAddr) -> Family {
-    if address.is_ipv4() { Family::V4 } else { Family::V6 }
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::{Cidr, Family, edges};
+    use ipnet::IpNet;
 
-    fn cidr(text: &str) -> Cidr {
-        let (address, bits) = text.split_once('/').unwrap();
-        Cidr::new(address.parse().unwrap(), bits.parse().unwrap()).unwrap()
+    use super::{Family, edges};
+
+    fn cidr(text: &str) -> IpNet {
+        text.parse().unwrap()
     }
 
     fn check(family: Family, cidrs: &[&str], expected: &[(&[u8], bool)]) {
-        let cidrs: Vec<Cidr> = cidrs.iter().map(|text| cidr(text)).collect();
+        let cidrs: Vec<IpNet> = cidrs.iter().map(|text| cidr(text)).collect();
         let found: Vec<_> =
             edges(family, &cidrs).into_iter().map(|edge| (edge.key.clone(), edge.is_end)).collect();
         let expected: Vec<_> = expected.iter().map(|(key, is_end)| (key.to_vec(), *is_end)).collect();
@@ -131,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_address_has_no_more_bits_than_it_has() {
-        assert_eq!(Cidr::new("10.0.0.0".parse().unwrap(), 33), None);
-        assert!(Cidr::new("fd00::".parse().unwrap(), 128).is_some());
+        assert!("10.0.0.0/33".parse::<IpNet>().is_err());
+        assert!("fd00::/128".parse::<IpNet>().is_ok());
     }
 }

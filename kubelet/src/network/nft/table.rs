@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use sha2::{Digest, Sha256};
 
 use super::expression::{self as on, Expression, value};
-use super::ports::{Map, Port};
+use super::ports::{Map, Port, address_bytes};
 use super::ranges::{Edge, edges};
 use super::wire::{APPEND, Attributes, CREATE, Message};
 use super::{Family, Node};
@@ -245,8 +245,9 @@ impl<'a> Table<'a> {
     fn masquerade(&mut self) {
         let Node { bridge, cidrs, .. } = self.node;
         for cidr in cidrs {
-            let (family, masquerade) = (cidr.family(), vec![on::masquerade()]);
-            let from_pod = [on::is_of(family), on::is_from(family, &cidr.octets(), cidr.bits())].concat();
+            let (family, masquerade) = (Family::of(cidr.addr()), vec![on::masquerade()]);
+            let from_pod = on::is_from(family, &address_bytes(cidr.addr()), cidr.prefix_len());
+            let from_pod = [on::is_of(family), from_pod].concat();
             let outside = [on::is_to_none_of(family, family.cluster()), on::goes_out_elsewhere(bridge)];
             let expressions = [from_pod.clone(), outside.concat(), masquerade.clone()];
             self.rule(OUT, "out of the cluster", expressions.concat());

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use kubelet::network::nft::{Cidr, Node, Port, Protocol, Repairs, Rules};
+use kubelet::network::nft::{Node, Port, Protocol, Repairs, Rules};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tests::{DEADLINE, wait_until};
 
@@ -65,14 +65,9 @@ pub fn node() -> Node {
     Node {
         name: BRIDGE.to_owned(),
         bridge: BRIDGE.to_owned(),
-        cidrs: vec![cidr("10.88.1.0", 24), cidr("fd88:0:0:1::", 64)],
-        cluster: vec![cidr("10.88.0.0", 16), cidr("fd88::", 48)],
+        cidrs: vec!["10.88.1.0/24".parse().unwrap(), "fd88:0:0:1::/64".parse().unwrap()],
+        cluster: vec!["10.88.0.0/16".parse().unwrap(), "fd88::/48".parse().unwrap()],
     }
-}
-
-/// Addresses that begin alike.
-pub fn cidr(address: &str, bits: u8) -> Cidr {
-    Cidr::new(address.parse().unwrap(), bits).unwrap()
 }
 
 /// A TCP port at these addresses of the node that leads to a pod.

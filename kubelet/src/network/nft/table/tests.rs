@@ -4,14 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{Node, Port, Table, comment_bytes, kind, put, read_comment};
-use crate::network::nft::{Cidr, Protocol};
+use crate::network::nft::Protocol;
 
 fn node(cidrs: &[&str]) -> Node {
-    let cidr = |text: &&str| {
-        let (address, bits) = text.split_once('/').unwrap();
-        Cidr::new(address.parse().unwrap(), bits.parse().unwrap()).unwrap()
-    };
-    let cidrs = cidrs.iter().map(cidr).collect();
+    let cidrs = cidrs.iter().map(|text| text.parse().unwrap()).collect();
     Node { name: "node".to_owned(), bridge: "br0".to_owned(), cidrs, cluster: vec![] }
 }
 
