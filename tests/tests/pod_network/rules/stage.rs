@@ -1,20 +1,15 @@
 //! A node with two pods behind a bridge, and a machine outside, each in a network namespace.
-//!
-//! A namespace lives as long as somebody is in it: a program that waits for a line, which ends with the test however the test
-//! ends. A thread is in one of them at a time, so these tests need a runtime of one thread.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::fd::AsFd as _;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use kubelet::network::nft::{Node, Port, Protocol, Repairs, Rules};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use tests::{DEADLINE, wait_until};
+pub use tests::host::{ip, run};
+use tests::{DEADLINE, Host, wait_until};
 
 /// The bridge of the node, and its table.
 pub const BRIDGE: &str = "coracle-1a2b3c";
@@ -87,11 +82,6 @@ pub struct Stage {
     hosts: Vec<Host>,
 }
 
-struct Host {
-    holder: Child,
-    namespace: File,
-}
-
 impl Stage {
     /// A stage with all links up, and no rules yet.
     pub async fn new() -> Self {
@@ -100,7 +90,7 @@ impl Stage {
             hosts.push(Host::new().await);
         }
         let stage = Self { hosts };
-        stage.enter(At::Node);
+        stage.hosts[At::Node as usize].enter();
         ip("link set lo up");
         ip(&format!("link add {BRIDGE} type bridge forward_delay 0"));
         for version in [4, 6] {
@@ -145,10 +135,7 @@ impl Stage {
 
     /// Does something elsewhere.
     pub fn at<T>(&self, who: At, what: impl FnOnce() -> T) -> T {
-        self.enter(who);
-        let done = what();
-        self.enter(At::Node);
-        done
+        self.hosts[who as usize].at(what)
     }
 
     /// What a client gets for an answer over TCP: who answers, and for whom it takes the client.
@@ -226,44 +213,12 @@ impl Stage {
 
     /// A pair of links from the node to somebody, who calls it `eth0` and has addresses.
     fn link(&self, to: At, name: &str) {
-        let holder = self.hosts[to as usize].holder.id();
-        ip(&format!("link add {name} type veth peer name eth0 netns {holder}"));
-        ip(&format!("link set {name} up"));
+        self.hosts[to as usize].link(name);
         self.at(to, || {
-            ip("link set lo up");
             for version in [4, 6] {
                 add(to.address(version), length(version), "eth0");
             }
-            ip("link set eth0 up");
         });
-    }
-
-    fn enter(&self, who: At) {
-        let namespace = self.hosts[who as usize].namespace.as_fd();
-        move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).unwrap();
-    }
-}
-
-impl Host {
-    async fn new() -> Self {
-        let mut command = Command::new("unshare");
-        command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
-        let holder = command.spawn().unwrap();
-        let path = format!("/proc/{}/ns/net", holder.id());
-        let look = async || {
-            let own = fs::read_link("/proc/thread-self/ns/net").map_err(|error| error.to_string())?;
-            let its = fs::read_link(&path).map_err(|error| error.to_string())?;
-            if its == own { Err("it is in the test's own".to_owned()) } else { Ok(()) }
-        };
-        wait_until(DEADLINE, look).await.unwrap();
-        Self { namespace: File::open(&path).unwrap(), holder }
-    }
-}
-
-impl Drop for Host {
-    fn drop(&mut self) {
-        let _ = self.holder.kill();
-        let _ = self.holder.wait();
     }
 }
 
@@ -280,20 +235,6 @@ pub fn bracketed(address: &str) -> String {
 /// Sets a switch of the network namespace.
 pub fn set(name: &str, value: &str) {
     fs::write(format!("/proc/sys/net/{name}"), value).unwrap_or_else(|error| panic!("{name}: {error}"));
-}
-
-/// Runs `ip`.
-pub fn ip(arguments: &str) {
-    run(&format!("ip {arguments}"));
-}
-
-/// Runs a command, words with blanks in them in single quotes; what it prints.
-pub fn run(line: &str) -> String {
-    let output = Command::new("sh").args(["-c", line]).output().unwrap();
-    let (told, complaint) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && complaint.is_empty(), "{line}: {told}{complaint}");
-    told.into_owned()
 }
 
 /// Gives a link an address, at once: nobody else is there who could have it.
