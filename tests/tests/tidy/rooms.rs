@@ -60,6 +60,11 @@ const ROOMS: &[Room] = &[
         never: ENGINE,
     },
     Room { name: "identity", may: &["options", "report", "disk", "unverified"], never: ENGINE },
+    Room {
+        name: "cluster",
+        may: &["identity", "network::Member", "network::Members", "report", "disk"],
+        never: ENGINE,
+    },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
     Room {
         name: "cli",
@@ -71,7 +76,7 @@ const ROOMS: &[Room] = &[
         may: &[
             "observed", "options", "metrics", "health", "report", "desired", "plan", "spec", "sources",
             "runtime", "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node",
-            "stats", "status", "server", "identity",
+            "stats", "status", "server", "identity", "cluster",
         ],
         never: ENGINE,
     },
