@@ -3,9 +3,11 @@
 //! A test writes manifests into its world, waits for conditions with a deadline, and looks at pods through the
 //! `kubelet` command and at containers through Docker. Each world is a node of its own with its own folder, so tests
 //! run side by side; when it goes, its containers and mounts go too. Without an engine a test fails, it never skips.
+//! What needs several machines, or one that loses its power, has them in a [`Bed`].
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+pub mod bed;
 mod binary;
 pub mod certificates;
 mod chance;
@@ -29,6 +31,7 @@ mod wait;
 mod wire;
 mod world;
 
+pub use bed::{Bed, Machine};
 pub use binary::{binary, installed};
 pub use chance::Chance;
 pub use engine::{Container, Engine, IMAGE};

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
 use crate::process::{self, Process};
-use crate::{DEADLINE, Output, Port, binary, free_port, installed, wait_until};
+use crate::{DEADLINE, Host, Output, Port, binary, free_port, installed, wait_until};
 
 /// A master under test. When it goes, its process and files go.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Master {
     pub port: Port,
     folder: TempDir,
     flags: Vec<String>,
+    /// Where it runs and at which address it is asked, if not where the test is.
+    place: Option<(Arc<Host>, String)>,
     process: Option<Process>,
 }
 
@@ -28,7 +30,7 @@ impl Master {
     /// A master with an empty directory that is not started yet.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
-        Self { port: free_port(), folder, flags: Vec::new(), process: None }
+        Self { port: free_port(), folder, flags: Vec::new(), place: None, process: None }
     }
 
     /// A master that is ready.
@@ -41,6 +43,12 @@ impl Master {
     /// Its flags from the next start on.
     pub fn with_flags<S: Into<String>>(mut self, flags: impl IntoIterator<Item = S>) -> Self {
         self.flags = flags.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// It runs on that host and is asked at that address from its next start on.
+    pub fn on(mut self, host: Arc<Host>, address: &str) -> Self {
+        self.place = Some((host, address.to_owned()));
         self
     }
 
@@ -79,7 +87,10 @@ impl Master {
     /// Starts it and waits for nothing.
     pub fn launch(&mut self) {
         assert!(self.process.is_none(), "this master already runs");
-        let mut command = Command::new(binary("master"));
+        let mut command = match &self.place {
+            Some((host, _)) => host.command(binary("master")),
+            None => Command::new(binary("master")),
+        };
         command.arg("--data-dir").arg(self.data_dir()).args(["--secure-port", &self.port.to_string()]);
         command.args(&self.flags);
         self.process = Some(Process::start(&mut command, &self.log_path()));
@@ -131,12 +142,18 @@ impl Master {
         path
     }
 
+    /// Where a path of it is asked.
+    pub fn url(&self, path: &str) -> String {
+        let address = self.place.as_ref().map_or("127.0.0.1", |(_, address)| address);
+        format!("https://{address}:{}{path}", self.port)
+    }
+
     /// Asks for a path; the answer is its code and body.
     ///
     /// # Errors
     /// When there is no connection.
     pub async fn ask(&self, client: &reqwest::Client, path: &str) -> Result<(u16, String), String> {
-        let url = format!("https://127.0.0.1:{}{path}", self.port);
+        let url = self.url(path);
         let response = client.get(url).send().await.map_err(|error| format!("{error:?}"))?;
         let code = response.status().as_u16();
         Ok((code, response.text().await.map_err(|error| format!("{error:?}"))?))

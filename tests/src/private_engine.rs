@@ -1,23 +1,25 @@
 //! A Docker engine of a test's own, which may be stopped, frozen and killed: nobody else's containers run on it.
 //!
-//! It has its own containerd, folders, socket and network namespace, so that it meets the shared engine nowhere.
+//! It has its own containerd, folders, socket and host, so that it meets the shared engine nowhere.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::query_parameters::ImportImageOptions;
 use futures_util::TryStreamExt;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::process::Process;
+use crate::process::{Process, families, send};
 use crate::world::unmount_all;
-use crate::{Engine, IMAGE, wait_until};
+use crate::{Engine, Host, IMAGE, wait_until};
 
 /// Folders of private engines begin so; the id of the test's process follows, so that what a killed test left is found.
 const PREFIX: &str = "/tmp/co-engine-";
+
+/// Where the kernel shows cgroups.
+const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// A cold engine on a busy machine; one that is told to end gives its containers time of its own.
 const DEADLINE: Duration = Duration::from_secs(90);
@@ -26,8 +28,9 @@ const DEADLINE: Duration = Duration::from_secs(90);
 #[derive(Debug)]
 pub struct PrivateEngine {
     folder: PathBuf,
+    host: Arc<Host>,
+    bridge: String,
     live_restore: bool,
-    network: Process,
     containerd: Option<Process>,
     dockerd: Option<Process>,
 }
@@ -35,29 +38,29 @@ pub struct PrivateEngine {
 impl PrivateEngine {
     /// An engine that answers and holds the test image. With `live_restore` its containers outlive it.
     pub async fn running(live_restore: bool) -> Self {
-        let mut engine = Self::new(live_restore);
+        let host = Arc::new(Host::new().await);
+        let mut engine = Self::on(host, folder(), "172.31.250.1/24", live_restore);
         engine.start().await;
-        engine.load_image().await;
+        engine.load_image(test_image().await).await;
         engine
     }
 
-    /// An engine that is not started yet.
-    pub fn new(live_restore: bool) -> Self {
-        sweep();
-        let folder = (0..)
-            .map(|n| PathBuf::from(format!("{PREFIX}{}-{n}", std::process::id())))
-            .find(|folder| fs::create_dir(folder).is_ok())
-            .unwrap();
-        fs::write(
-            folder.join("containerd.toml"),
-            "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n",
-        )
-        .unwrap();
-        // A namespace lives as long as a process in it; this one waits for lines that never come.
-        let mut holder = Command::new("unshare");
-        holder.args(["--net", "tail", "-f"]).arg(folder.join("containerd.toml"));
-        let network = Process::start(&mut holder, &folder.join("network.log"));
-        Self { folder, live_restore, network, containerd: None, dockerd: None }
+    /// An engine on that host that is not started yet. What has to stay lies in the folder's `disk`, all else in its `run`;
+    /// `bridge` is the address of its own bridge. The folder goes with it.
+    pub(crate) fn on(host: Arc<Host>, folder: PathBuf, bridge: &str, live_restore: bool) -> Self {
+        for part in ["disk", "run"] {
+            fs::create_dir_all(folder.join(part)).unwrap();
+        }
+        let config = "version = 2\ndisabled_plugins = [\"io.containerd.grpc.v1.cri\"]\n";
+        fs::write(folder.join("containerd.toml"), config).unwrap();
+        // Not the configuration of the shared engine, which may name what is given as flags.
+        fs::write(folder.join("daemon.json"), "{}").unwrap();
+        Self { folder, host, bridge: bridge.to_owned(), live_restore, containerd: None, dockerd: None }
+    }
+
+    /// It has ended with its host, and is on that one from its next start on.
+    pub(crate) fn move_to(&mut self, host: Arc<Host>) {
+        (self.dockerd, self.containerd, self.host) = (None, None, host);
     }
 
     /// A client of it; it must have run once.
@@ -67,39 +70,27 @@ impl PrivateEngine {
 
     /// Where it listens.
     pub fn socket(&self) -> PathBuf {
-        self.folder.join("docker.sock")
+        self.folder.join("run/docker.sock")
     }
 
     /// Starts it and waits until it answers.
     pub async fn start(&mut self) {
         let path = |name: &str| self.folder.join(name).display().to_string();
         let log = self.folder.join("dockerd.log");
-        let containerd = path("containerd.sock");
+        let containerd = path("run/containerd.sock");
         if self.containerd.is_none() {
-            let mut command = Command::new("containerd");
+            let mut command = self.host.command("containerd");
             command.args(["--config", &path("containerd.toml"), "--address", &containerd]);
-            command.args(["--root", &path("containerd"), "--state", &path("containerd-state")]);
+            command.args(["--root", &path("disk/containerd"), "--state", &path("run/containerd-state")]);
             self.containerd = Some(Process::start(&mut command, &log));
             self.wait("containerd to listen", async || Path::new(&containerd).exists()).await;
         }
-        let namespace = format!("/proc/{}/ns/net", self.network.id());
-        self.wait("a network of its own", async || {
-            fs::read_link(&namespace).is_ok_and(|own| own != fs::read_link("/proc/self/ns/net").unwrap())
-        })
-        .await;
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net={namespace}")).args(["--", "dockerd", "--containerd", &containerd]);
-        command.args(["--data-root", &path("data"), "--exec-root", &path("exec")]);
-        command.args([
-            "--pidfile",
-            &path("docker.pid"),
-            "--host",
-            &format!("unix://{}", path("docker.sock")),
-        ]);
-        command.args(["--bip", "172.31.250.1/24", &format!("--live-restore={}", self.live_restore)]);
-        // Not the configuration of the shared engine, which may name what is given above.
-        fs::write(self.folder.join("daemon.json"), "{}").unwrap();
-        command.args(["--config-file", &path("daemon.json")]);
+        let mut command = self.host.command("dockerd");
+        command.args(["--containerd", &containerd, "--config-file", &path("daemon.json")]);
+        command.args(["--data-root", &path("disk/docker"), "--exec-root", &path("run/docker")]);
+        let socket = format!("unix://{}", self.socket().display());
+        command.args(["--pidfile", &path("run/docker.pid"), "--host", &socket]);
+        command.args(["--bip", &self.bridge, &format!("--live-restore={}", self.live_restore)]);
         assert!(self.dockerd.is_none(), "this engine already runs");
         self.dockerd = Some(Process::start(&mut command, &log));
         self.wait("dockerd to answer", async || {
@@ -108,16 +99,11 @@ impl PrivateEngine {
         .await;
     }
 
-    /// Gives it the test image, as the shared engine has it.
-    pub async fn load_image(&self) {
-        let shared = Engine::connect().await;
-        let pieces: Vec<_> = shared.docker().export_image(IMAGE).try_collect().await.unwrap();
+    /// Gives it an image, as an engine exports it.
+    pub(crate) async fn load_image(&self, image: Vec<u8>) {
         let own = self.engine();
-        let load = own.docker().import_image(
-            ImportImageOptions::default(),
-            bollard::body_full(pieces.concat().into()),
-            None,
-        );
+        let load =
+            own.docker().import_image(ImportImageOptions::default(), bollard::body_full(image.into()), None);
         load.try_collect::<Vec<_>>().await.unwrap();
     }
 
@@ -164,6 +150,22 @@ impl Drop for PrivateEngine {
     }
 }
 
+/// The test image, as the shared engine has it.
+pub(crate) async fn test_image() -> Vec<u8> {
+    let shared = Engine::connect().await;
+    let pieces: Vec<_> = shared.docker().export_image(IMAGE).try_collect().await.unwrap();
+    pieces.concat()
+}
+
+/// A folder for an engine. What test processes left that were killed before they could remove theirs goes.
+pub(crate) fn folder() -> PathBuf {
+    sweep();
+    (0..)
+        .map(|n| PathBuf::from(format!("{PREFIX}{}-{n}", std::process::id())))
+        .find(|folder| fs::create_dir(folder).is_ok())
+        .unwrap()
+}
+
 /// Removes what test processes left that were killed before they could.
 fn sweep() {
     let Some((parent, prefix)) = PREFIX.rsplit_once('/') else { return };
@@ -176,48 +178,30 @@ fn sweep() {
     }
 }
 
-/// Ends every process of an engine and removes its folder.
+/// Ends every process of an engine, and removes its folder and the part of the cgroups that is called as the folder is.
 ///
 /// Its daemons and shims are known by the folder in their command lines, its containers by being their children.
 fn remove(folder: &Path) {
     let text = format!("{}/", folder.display());
-    let mut doomed: Vec<i32> =
-        processes().into_iter().filter(|(_, p)| p.command.contains(&text)).map(|(id, _)| id).collect();
-    let all = processes();
-    let mut next = 0;
-    while let Some(parent) = doomed.get(next).copied() {
-        next += 1;
-        let children =
-            all.iter().filter(|(id, p)| p.parent == parent && !doomed.contains(id)).map(|(id, _)| *id);
-        let children: Vec<i32> = children.collect();
-        doomed.extend(children);
-    }
     // Children last: a shim that lives would see to its container's end.
-    for id in doomed {
-        if let Some(pid) = Pid::from_raw(id) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
+    for pid in families(|_, seen| seen.command.contains(&text)) {
+        send(pid, Signal::KILL);
     }
     unmount_all(folder);
     let _ = fs::remove_dir_all(folder);
-}
-
-struct Seen {
-    parent: i32,
-    command: String,
-}
-
-fn processes() -> BTreeMap<i32, Seen> {
-    let mut found = BTreeMap::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name in brackets may hold blanks; after it come the state and the parent.
-        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
-        let seen =
-            Seen { parent: parent.unwrap_or(0), command: String::from_utf8_lossy(&command).into_owned() };
-        found.insert(id, seen);
+    let name = folder.file_name().unwrap_or_default();
+    let trees = fs::read_dir(CGROUPS).into_iter().flatten().flatten().map(|tree| tree.path());
+    for tree in trees.chain([CGROUPS.into()]) {
+        remove_cgroup(&tree.join(name));
     }
-    found
+}
+
+/// Removes a cgroup and those in it; one that somebody is in stays.
+fn remove_cgroup(path: &Path) {
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_cgroup(&entry.path());
+        }
+    }
+    let _ = fs::remove_dir(path);
 }

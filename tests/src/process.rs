@@ -1,6 +1,7 @@
-//! A process that a test starts and that never outlives it.
+//! A process that a test starts and that never outlives it; processes of this machine and their families.
 
-use std::fs::OpenOptions;
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -39,16 +40,15 @@ impl Process {
         Self { child }
     }
 
-    /// Its process id.
+    /// Its process id, wherever it was started.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        innermost(self.child.id()).cast_unsigned()
     }
 
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         // It may have ended on its own; whoever waits for it finds out.
-        let _ = kill_process(pid, signal);
+        send(innermost(self.child.id()), signal);
     }
 
     /// How it ended, if it has.
@@ -58,14 +58,68 @@ impl Process {
 
     /// Kills it at once (`SIGKILL`) and waits until it is gone.
     pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        self.child.wait().unwrap();
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(Signal::KILL);
+            // Whoever took it to another host stops where it was stopped.
+            send(self.child.id().cast_signed(), Signal::CONT);
+        }
+        let _ = self.child.wait();
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill();
     }
+}
+
+/// Sends a signal to whoever has that id, if anybody.
+pub(crate) fn send(pid: i32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The program that was asked for: whoever goes to where processes are others stays outside and waits for it.
+pub(crate) fn innermost(pid: u32) -> i32 {
+    let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let waits = ["nsenter", "unshare"].contains(&read("comm").trim());
+    let child = read(&format!("task/{pid}/children")).split(' ').next().and_then(|id| id.parse().ok());
+    child.filter(|_| waits).unwrap_or(pid.cast_signed())
+}
+
+/// What is seen of a process.
+pub(crate) struct Seen {
+    parent: i32,
+    /// Its command line, a zero behind every word.
+    pub command: String,
+}
+
+/// The processes that are chosen, and all that descend from them; parents first.
+pub(crate) fn families(chosen: impl Fn(i32, &Seen) -> bool) -> Vec<i32> {
+    let all = all();
+    let mut found: Vec<i32> = all.iter().filter(|(id, seen)| chosen(**id, seen)).map(|(id, _)| *id).collect();
+    let mut next = 0;
+    while let Some(parent) = found.get(next).copied() {
+        next += 1;
+        let children = all.iter().filter(|(id, seen)| seen.parent == parent && !found.contains(id));
+        let children: Vec<i32> = children.map(|(id, _)| *id).collect();
+        found.extend(children);
+    }
+    found
+}
+
+fn all() -> BTreeMap<i32, Seen> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir("/proc").unwrap().flatten() {
+        let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // The name in brackets may hold blanks; after it come the state and the parent.
+        let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok());
+        let seen =
+            Seen { parent: parent.unwrap_or(0), command: String::from_utf8_lossy(&command).into_owned() };
+        found.insert(id, seen);
+    }
+    found
 }

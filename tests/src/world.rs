@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, thread};
 
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::network;
 use crate::process::Process;
-use crate::{Container, DEADLINE, Engine, Pod, Port, binary, free_port, report, wait_until};
+use crate::{Container, DEADLINE, Engine, Host, Pod, Port, binary, free_port, report, wait_until};
 
 /// A node under test. When it goes, its kubelet, containers, mounts and files go.
 #[derive(Debug)]
@@ -30,6 +31,8 @@ pub struct World {
     flags: Vec<String>,
     endpoint: String,
     program: PathBuf,
+    /// Where its kubelet runs, if not where the test does.
+    host: Option<Arc<Host>>,
     kubelet: Option<Process>,
 }
 
@@ -54,11 +57,21 @@ impl World {
 
     /// As `new`, on an engine of the test's own, which may be away.
     pub fn on(engine: Engine, name: &str) -> Self {
+        let node = format!("test-{}-{name}", std::process::id());
+        Self::in_folder(engine, node, Path::new("/tmp"), None)
+    }
+
+    /// On a host with an engine of its own, with all its files in a folder. What it has of the engine and the network goes with the host.
+    pub(crate) fn on_host(host: Arc<Host>, engine: Engine, node: &str, folder: &Path) -> Self {
+        Self::in_folder(engine, node.to_owned(), folder, Some(host))
+    }
+
+    fn in_folder(engine: Engine, node: String, parent: &Path, host: Option<Arc<Host>>) -> Self {
         // Short, because the path of a Unix socket ends at 107 bytes.
-        let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
+        let folder = tempfile::Builder::new().prefix("co").tempdir_in(parent).unwrap();
         let endpoint = engine.address().to_owned();
         let world = Self {
-            node: format!("test-{}-{name}", std::process::id()),
+            node,
             engine,
             healthz_port: free_port(),
             api_port: free_port(),
@@ -66,6 +79,7 @@ impl World {
             flags: Vec::new(),
             endpoint,
             program: binary("kubelet"),
+            host,
             kubelet: None,
         };
         fs::create_dir(world.manifests()).unwrap();
@@ -151,7 +165,10 @@ impl World {
 
     /// Starts the kubelet and waits for nothing.
     pub fn launch(&mut self) {
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.host {
+            Some(host) => host.command(&self.program),
+            None => Command::new(&self.program),
+        };
         command
             .arg("run")
             .arg("--pod-manifest-path")
@@ -194,6 +211,16 @@ impl World {
     /// Kills the kubelet (`SIGKILL`).
     pub fn kill(&mut self) {
         self.kubelet.take().expect("the kubelet runs").kill();
+    }
+
+    /// Its host lost its power.
+    pub(crate) fn is_lost(&mut self) {
+        self.kubelet = None;
+    }
+
+    /// Its kubelet runs on that host from its next start on.
+    pub(crate) fn move_to(&mut self, host: Arc<Host>) {
+        self.host = Some(host);
     }
 
     /// The kubelet's process id.
@@ -420,6 +447,9 @@ impl Drop for World {
     fn drop(&mut self) {
         // First the kubelet: it would start again what is removed under it.
         drop(self.kubelet.take());
+        if self.host.is_some() {
+            return;
+        }
         let (node, engine) = (self.node.clone(), self.engine.clone());
         // A thread, because the test's own runtime is busy with this very drop.
         let cleaned = thread::spawn(move || {

@@ -21,12 +21,11 @@ impl Hosts {
             all.push(Host::new().await);
         }
         all[0].enter();
-        ip("link set lo up");
         ip("link add br0 type bridge forward_delay 0");
         ip(&format!("addr add {}/24 dev br0", address(0)));
         ip("link set br0 up");
         for (number, host) in all.iter().enumerate().skip(1) {
-            host.link(&format!("port{number}"));
+            host.link(&format!("port{number}"), "eth0");
             ip(&format!("link set port{number} master br0"));
             host.at(|| ip(&format!("addr add {}/24 dev eth0", address(number))));
         }

@@ -91,7 +91,6 @@ impl Stage {
         }
         let stage = Self { hosts };
         stage.hosts[At::Node as usize].enter();
-        ip("link set lo up");
         ip(&format!("link add {BRIDGE} type bridge forward_delay 0"));
         for version in [4, 6] {
             add(gateway(version), length(version), BRIDGE);
@@ -219,7 +218,7 @@ impl Stage {
 
     /// A pair of links from the node to somebody, who calls it `eth0` and has addresses.
     fn link(&self, to: At, name: &str) {
-        self.hosts[to as usize].link(name);
+        self.hosts[to as usize].link(name, "eth0");
         self.at(to, || {
             for version in [4, 6] {
                 add(to.address(version), length(version), "eth0");

@@ -1,6 +1,8 @@
-//! The test bed itself: ports, registry and server do what the other tests rely on.
+//! The test bed itself: ports, registry, server and machines do what the other tests rely on.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod machines;
 
 use std::collections::HashSet;
 use std::time::Duration;

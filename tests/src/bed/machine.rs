@@ -1,0 +1,162 @@
+//! A machine of a bed: an engine and a kubelet with a disk, an address and a cable.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::switch::Switch;
+use super::{address, settle};
+use crate::host::printed;
+use crate::private_engine::{PrivateEngine, folder};
+use crate::{Host, Master, World};
+
+/// The first machine's place on its segment; below it are the router and the desk.
+const FIRST: u8 = 10;
+
+/// A machine. It ends with the value, and with it all that runs there.
+#[derive(Debug)]
+pub struct Machine {
+    /// Its kubelet, with a directory on the machine's disk.
+    pub node: World,
+    /// Its Docker engine, whose containers outlive it.
+    pub engine: PrivateEngine,
+    /// Where it is reached.
+    pub address: String,
+    host: Arc<Host>,
+    folder: PathBuf,
+    switch: Arc<Switch>,
+    segment: u8,
+    place: u8,
+    is_on: bool,
+}
+
+impl Machine {
+    /// The machine at a place of the bed, which has booted.
+    pub(super) async fn new(switch: Arc<Switch>, image: &[u8], segment: u8, place: u8, name: char) -> Self {
+        let (folder, address) = (folder(), address(segment, FIRST + place));
+        let name = format!("test-{}-{name}", std::process::id());
+        let host = Arc::new(power(&folder, &name, &address).await);
+        let bridge = format!("172.31.{}.1/24", FIRST + place);
+        let mut engine = PrivateEngine::on(host.clone(), folder.clone(), &bridge, true);
+        wire(&switch, &host, &address, segment, place);
+        engine.start().await;
+        engine.load_image(image.to_vec()).await;
+        let node = World::on_host(host.clone(), engine.engine(), &name, &folder.join("disk"));
+        Self { node, engine, address, host, folder, switch, segment, place, is_on: true }
+    }
+
+    /// A line that leads its kubelet into the cluster of a master at the desk or on another machine, and the pods into its network.
+    pub async fn join(&mut self, master: &Master, flags: &[&str]) {
+        let line = master.verb(&["join-string"]).await.stdout.trim_end().to_owned();
+        let own = ["--bootstrap", &line, "--pod-network", "native"];
+        self.node.set_flags(own.iter().chain(flags).copied());
+        self.node.start().await;
+    }
+
+    // --- what is done on it ---
+
+    /// Does something on its network; whatever is connected or listens stays there.
+    pub fn at<T>(&self, what: impl FnOnce() -> T) -> T {
+        self.host.at(what)
+    }
+
+    /// Runs a line of a shell on it; what it prints.
+    pub fn run(&self, line: &str) -> String {
+        let mut command = self.host.command("sh");
+        printed(command.args(["-c", line]))
+    }
+
+    /// Where a master may run too.
+    pub fn host(&self) -> Arc<Host> {
+        self.host.clone()
+    }
+
+    /// What is kept when the power is cut: the engine's images and containers, the kubelet's directory.
+    pub fn disk(&self) -> PathBuf {
+        self.folder.join("disk")
+    }
+
+    // --- power ---
+
+    /// Cuts its power: every process is gone at once, and what was in memory is lost.
+    pub fn power_off(&mut self) {
+        assert!(self.is_on, "{} is off already", self.node.node);
+        self.is_on = false;
+        self.host.kill();
+        self.switch.unplug(&self.port());
+        self.node.is_lost();
+    }
+
+    /// Switches it on and starts its engine; its kubelet is not started yet.
+    pub async fn boot(&mut self) {
+        assert!(!self.is_on, "{} is on already", self.node.node);
+        self.host = Arc::new(power(&self.folder, &self.node.node, &self.address).await);
+        wire(&self.switch, &self.host, &self.address, self.segment, self.place);
+        self.node.move_to(self.host.clone());
+        self.engine.move_to(self.host.clone());
+        self.engine.start().await;
+        self.is_on = true;
+    }
+
+    /// Stops the time of all that runs on it. Its kernel goes on: connections to it hang.
+    pub fn freeze(&self) {
+        self.host.freeze();
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.host.thaw();
+    }
+
+    // --- network ---
+
+    /// Pulls its cable: it sees that it has none.
+    pub fn cut(&self) {
+        self.switch.turn(&self.port(), "down");
+    }
+
+    /// Puts it back.
+    pub fn heal(&self) {
+        self.switch.turn(&self.port(), "up");
+    }
+
+    /// What it sends to another machine is lost, and nobody is told; what comes from there arrives.
+    pub fn lose_towards(&self, other: &Self) {
+        self.switch.lose(&self.port(), &other.port(), &other.address);
+    }
+
+    /// Gives it another address on its segment in place of the one it has, as a DHCP server does.
+    pub fn renumber(&mut self, place: u8) {
+        self.address = address(self.segment, place);
+        self.host.at(|| settle(&self.address, self.segment));
+    }
+
+    pub(super) fn port(&self) -> String {
+        port(self.place)
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        // First all that runs: nobody sees that the rest goes.
+        self.host.kill();
+    }
+}
+
+fn port(place: u8) -> String {
+    format!("port{place}")
+}
+
+/// A host of that folder; what it had before the power was cut is gone.
+async fn power(folder: &Path, name: &str, address: &str) -> Host {
+    let hosts = format!("127.0.0.1 localhost\n{address} {name}\n");
+    Host::whole(folder, name, &hosts).await
+}
+
+/// Its one link, which has the same hardware address each time.
+fn wire(switch: &Switch, host: &Host, address: &str, segment: u8, place: u8) {
+    switch.plug(host, &port(place), "eth0", segment);
+    host.at(|| {
+        crate::host::ip(&format!("link set eth0 address 02:77:00:00:{segment:02x}:{place:02x}"));
+        settle(address, segment);
+    });
+}
