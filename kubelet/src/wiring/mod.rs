@@ -58,7 +58,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
-    let network = network::connect(&options, runtime, &outbox).await?;
+    let network = network::connect(&options, runtime, &outbox, None).await?;
     let runtime = network.runtime.clone();
     let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));

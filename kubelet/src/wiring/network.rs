@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::network::{Native, Networked, native, obstacle};
@@ -15,6 +16,9 @@ use crate::runtime::Runtime;
 pub(super) struct Connected {
     /// The engine whose sandboxes have addresses.
     pub runtime: Arc<dyn Runtime>,
+    /// Whether pods of this node have a network, and if not, why; nothing changes any more once nobody tells.
+    #[expect(dead_code, reason = "the conditions of the node are to take it in")]
+    pub health: watch::Receiver<Result<(), String>>,
     native: Option<(Arc<Native>, JoinHandle<()>)>,
 }
 
@@ -30,6 +34,7 @@ impl Connected {
 }
 
 /// Connects pods as it was asked for: by the engine, unless the kubelet is to do it or has done it for pods that are there.
+/// `members` are those of the cluster that this node belongs to.
 ///
 /// # Errors
 /// When a native network was asked for, or pods have one, and it cannot be.
@@ -37,6 +42,7 @@ pub(super) async fn connect(
     options: &Options,
     engine: Arc<dyn Runtime>,
     outbox: &Arc<Outbox>,
+    members: Option<native::Cluster>,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     let gives = match options.pod_network {
@@ -44,7 +50,9 @@ pub(super) async fn connect(
         None => !options.pod_cidrs.is_empty(),
     };
     if !gives && !Native::is_in_use(&directory) {
-        return Ok(Connected { runtime: engine, native: None });
+        // The engine's network is the engine's to answer for.
+        let (_, health) = watch::channel(Ok(()));
+        return Ok(Connected { runtime: engine, health, native: None });
     }
     let settings = native::Settings {
         node: options.node_name.clone(),
@@ -67,13 +75,14 @@ pub(super) async fn connect(
     for note in notes {
         outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
     }
-    let keeper = native::keep(native.clone(), outbox.clone(), options.node_name.clone());
+    let (health, healthy) = watch::channel(Ok(()));
+    let keeper = native::keep(native.clone(), outbox.clone(), members, health);
     let runtime = if gives {
-        let ranges: Vec<String> = native.ranges().iter().map(ToString::to_string).collect();
+        let ranges: Vec<String> = native.current().iter().map(ToString::to_string).collect();
         tracing::info!("pods get addresses of {}", ranges.join(" and "));
         Networked::new(engine, native.clone())
     } else {
         Networked::for_old_ones(engine, native.clone())
     };
-    Ok(Connected { runtime, native: Some((native, tokio::spawn(keeper))) })
+    Ok(Connected { runtime, health: healthy, native: Some((native, tokio::spawn(keeper))) })
 }

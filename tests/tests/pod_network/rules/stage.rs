@@ -87,7 +87,8 @@ pub struct Stage {
     hosts: Vec<Host>,
 }
 
-struct Host {
+/// A network namespace.
+pub struct Host {
     holder: Child,
     namespace: File,
 }
@@ -226,7 +227,7 @@ impl Stage {
 
     /// A pair of links from the node to somebody, who calls it `eth0` and has addresses.
     fn link(&self, to: At, name: &str) {
-        let holder = self.hosts[to as usize].holder.id();
+        let holder = self.hosts[to as usize].holder();
         ip(&format!("link add {name} type veth peer name eth0 netns {holder}"));
         ip(&format!("link set {name} up"));
         self.at(to, || {
@@ -239,13 +240,23 @@ impl Stage {
     }
 
     fn enter(&self, who: At) {
-        let namespace = self.hosts[who as usize].namespace.as_fd();
-        move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network)).unwrap();
+        self.hosts[who as usize].enter();
     }
 }
 
 impl Host {
-    async fn new() -> Self {
+    /// A process that is in it.
+    pub fn holder(&self) -> u32 {
+        self.holder.id()
+    }
+
+    /// Has this thread go there.
+    pub fn enter(&self) {
+        move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+    }
+
+    /// A new one, with nothing in it.
+    pub async fn new() -> Self {
         let mut command = Command::new("unshare");
         command.args(["--net", "cat"]).stdin(Stdio::piped()).stdout(Stdio::null());
         let holder = command.spawn().unwrap();
@@ -297,7 +308,7 @@ pub fn run(line: &str) -> String {
 }
 
 /// Gives a link an address, at once: nobody else is there who could have it.
-fn add(address: &str, length: u8, link: &str) {
+pub fn add(address: &str, length: u8, link: &str) {
     let at_once = if address.contains(':') { " nodad" } else { "" };
     ip(&format!("addr add {address}/{length} dev {link}{at_once}"));
 }
