@@ -93,7 +93,7 @@ pub struct Options {
     pub healthz_address: Option<SocketAddr>,
     /// Image of the sandbox; the built-in one when `None`.
     pub sandbox_image: Option<String>,
-    /// Who gives pods their network; the engine when `None` and no range is given.
+    /// Who gives pods their network; what works best here when `None`.
     pub pod_network: Option<PodNetwork>,
     /// The ranges of their addresses, one a family, the primary one first; empty for one that is free here.
     pub pod_cidrs: Vec<IpNet>,

@@ -107,7 +107,7 @@ pub struct RunFlags {
     /// Image that holds a pod's namespaces, by default built into this binary
     #[arg(long, value_name = "NAME", help_heading = "Pods")]
     pub sandbox_image: Option<String>,
-    /// Who gives pods their network: the kubelet itself (native), the engine (docker) [default: docker, native with --pod-cidr]
+    /// Who gives pods their network: the kubelet itself (native), the engine (docker) [default: native where it works]
     #[arg(long, value_name = "native|docker", help_heading = "Pods")]
     pub pod_network: Option<String>,
     /// Addresses of this node's pods in a native network, one range a family [default: a free /24 of 10.244.0.0/16]

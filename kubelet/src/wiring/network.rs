@@ -38,7 +38,7 @@ impl Connected {
     }
 }
 
-/// Connects pods as it was asked for: by the engine, unless the kubelet is to do it or has done it for pods that are there.
+/// Connects pods as it was asked for, or as it works best here: by the kubelet itself, or by the engine where that cannot be.
 /// `members` are those of the cluster that this node belongs to.
 ///
 /// # Errors
@@ -50,14 +50,12 @@ pub(super) async fn connect(
     members: Option<native::Cluster>,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
-    let gives = match options.pod_network {
-        Some(network) => network == PodNetwork::Native,
-        None => !options.pod_cidrs.is_empty(),
-    };
-    if !gives && !Native::is_in_use(&directory) {
-        // The engine's network is the engine's to answer for.
-        let (_, health) = watch::channel(Ok(()));
-        return Ok(Connected { runtime: engine, health, native: None });
+    // The engine's network is the engine's to answer for.
+    let of_engine = |runtime| Connected { runtime, health: watch::channel(Ok(())).1, native: None };
+    let gives = options.pod_network != Some(PodNetwork::Docker);
+    let is_in_use = Native::is_in_use(&directory);
+    if !gives && !is_in_use {
+        return Ok(of_engine(engine));
     }
     let settings = native::Settings {
         node: options.node_name.clone(),
@@ -69,14 +67,27 @@ pub(super) async fn connect(
         Some(why) => Err(anyhow::anyhow!(why)),
         None => native::open(settings).await.map_err(Into::into),
     };
-    let (native, notes) = opened.with_context(|| {
-        if gives {
-            "the kubelet cannot give pods their network here; see --pod-network docker"
-        } else {
-            // Without it they could be neither reached nor ended as they should.
-            "pods of this node have a network that the kubelet gave them, and it cannot be had now"
+    let is_asked_for = options.pod_network == Some(PodNetwork::Native) || !options.pod_cidrs.is_empty();
+    let (native, notes) = match opened {
+        Ok(opened) => opened,
+        Err(why) if is_asked_for => {
+            return Err(why)
+                .context("the kubelet cannot give pods their network here; see --pod-network docker");
         }
-    })?;
+        // Without it they could be neither reached nor ended as they should.
+        Err(why) if is_in_use => {
+            return Err(why).context(
+                "pods of this node have a network that the kubelet gave them, and it cannot be had now",
+            );
+        }
+        Err(why) => {
+            let text = format!(
+                "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
+            );
+            outbox.note(About::node(&options.node_name), Severity::Normal, "PodNetworkOfEngine", text);
+            return Ok(of_engine(engine));
+        }
+    };
     for note in notes {
         outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
     }

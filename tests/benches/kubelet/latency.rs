@@ -29,8 +29,7 @@ struct Turns {
 
 /// Measures and reports.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
-    let mut world = World::new("latency").await.with_flags(["--pod-network", "native"]);
-    world.start().await;
+    let world = World::running("latency").await;
     let (_model, bare) = Bare::on_bridge("latency-model").await;
     let podman = Podman::new(&world.engine).await;
     let mut played = Vec::new();

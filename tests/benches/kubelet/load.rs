@@ -31,8 +31,7 @@ const SETTLING: Duration = Duration::from_secs(15);
 
 /// (b) Measures and reports.
 pub async fn throughput(arguments: &Arguments, table: &mut Table) {
-    let mut world = World::new("flood").await.with_flags(["--pod-network", "native"]);
-    world.start().await;
+    let world = World::running("flood").await;
     let (_model, bare) = Bare::on_bridge("flood-model").await;
     let clock = Clock::start(&world.engine).await;
     let mut tried = Vec::new();
@@ -87,8 +86,7 @@ async fn bare_rate(bare: &Bare, clock: &Clock, prefix: &str, pods: usize, at_onc
 
 /// (c), (d), (e) Measures and reports what a node full of quiet pods costs.
 pub async fn standing(arguments: &Arguments, table: &mut Table) {
-    let mut world = World::new("full").await.with_flags(["--pod-network", "native"]);
-    world.start().await;
+    let mut world = World::running("full").await;
     let pods = arguments.pods;
     tokio::time::sleep(SETTLING).await;
     let empty = gauge::memory(world.kubelet_pid());

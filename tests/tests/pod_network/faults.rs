@@ -3,7 +3,7 @@
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 use tests::manifest::{FOREVER, container, pod, sleeper};
 use tests::network::{bridge, cables};
-use tests::{DEADLINE, Pod, World, free_port};
+use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -125,5 +125,31 @@ async fn pods_keep_the_network_they_were_made_with() {
     world.remove("b.yaml");
     world.wait_gone("b").await;
     world.stop().await;
+    assert_eq!(bridge(&world.node), None);
+}
+
+#[tokio::test]
+async fn where_the_kubelet_cannot_the_engine_gives_pods_their_network() {
+    // In a network namespace of its own, as an engine without root is.
+    let engine = PrivateEngine::running(false).await;
+    let mut world = World::on(engine.engine(), "elsewhere").with_flags(["--pod-network", "native"]);
+    world.launch();
+    let why = "the engine is in another network namespace than the kubelet";
+    let ends = async || {
+        let log = world.log_tail();
+        if log.contains(why) && log.contains("--pod-network docker") { Ok(()) } else { Err(log) }
+    };
+    world.wait_for("the kubelet to say why it ends", ends).await;
+    world.kill();
+    world.set_flags::<&str>([]);
+    world.start().await;
+    node_event(
+        &world,
+        &format!("pods get their network from the engine, because the kubelet cannot give them one: {why}"),
+    )
+    .await;
+    world.write("a.yaml", &sleeper("a"));
+    let ip = world.wait_ready("a").await.ip().to_owned();
+    assert!(ip.starts_with("172.31.250."), "{ip} is not of the engine's bridge");
     assert_eq!(bridge(&world.node), None);
 }
