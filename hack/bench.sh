@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 kubelet() {
-  hack/setup.sh demo
+  hack/setup.sh bench
   DOCKER_HOST=$(hack/setup.sh endpoint)
   export DOCKER_HOST
   # As in test.sh: a kubelet mounts and changes owners.

@@ -3,6 +3,7 @@
 #
 #   hack/setup.sh demo       a Docker engine, the example image
 #   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, Python clients, the test runner
+#   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
 #
@@ -194,6 +195,9 @@ packet_filters() {
   have nft || apt_install nftables
 }
 
+# What the benches compare with. Its own commands are all that is used: no service of it is started.
+peer() { have podman || apt_install podman netavark runc nftables iproute2; }
+
 # Clients in Python, with the versions that tests/requirements.txt names. The stamp is what they were made of.
 python_clients() {
   local venv=$CACHE/python requirements=$ROOT/tests/requirements.txt stamp
@@ -239,7 +243,8 @@ have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
   test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
-  *) sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+  *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
 esac

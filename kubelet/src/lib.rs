@@ -4,6 +4,7 @@
 
 pub mod cgroups;
 pub mod cli;
+pub mod cluster;
 pub mod desired;
 pub mod disk;
 pub mod health;

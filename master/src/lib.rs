@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod options;
 pub mod owner;
 pub mod pki;
+pub mod pod_ranges;
 pub mod quota;
 pub mod server;
 pub mod store;

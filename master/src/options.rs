@@ -5,8 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
+use ipnet::{IpNet, Ipv4Net};
 
 use crate::pki::Lives;
+use crate::pod_ranges::PodRange;
 
 /// Where a master keeps its state when nobody says otherwise.
 pub const DATA_DIR: &str = "/var/lib/master";
@@ -15,6 +17,13 @@ pub const SECURE_PORT: u16 = 6443;
 /// The addresses of services when nobody says otherwise.
 pub const SERVICES: ServiceRange =
     ServiceRange { network: IpAddr::V4(Ipv4Addr::new(10, 96, 0, 0)), bits: 12 };
+
+/// The addresses of pods when nobody says otherwise: flannel's and kubeadm's usual ones, which nodes without a cluster take theirs
+/// from, too.
+pub const PODS: IpNet = IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 244, 0, 0), 16));
+/// The length of the prefix of what a node gets of them, as the stock controller manager has it.
+const PIECE_V4: u8 = 24;
+const PIECE_V6: u8 = 64;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +38,8 @@ pub struct Options {
     pub tls_san: Vec<String>,
     /// The addresses of the cluster's services, a range a family.
     pub service_ranges: Vec<ServiceRange>,
+    /// The addresses of the cluster's pods.
+    pub pods: PodAddresses,
     /// The domain of the cluster's services.
     pub cluster_domain: String,
     /// Where objects are kept.
@@ -181,6 +192,44 @@ impl ServiceRange {
     }
 }
 
+/// The addresses of the cluster's pods, and how nodes get theirs of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAddresses {
+    /// Whether nodes get any from this master.
+    pub are_given: bool,
+    /// The ranges, one a family, the primary one first.
+    pub ranges: Vec<IpNet>,
+    /// The length of the prefix of what a node gets, where that is said without a family.
+    pub piece: Option<u8>,
+    /// The same of IPv4.
+    pub piece_v4: Option<u8>,
+    /// The same of IPv6.
+    pub piece_v6: Option<u8>,
+}
+
+impl PodAddresses {
+    /// The ranges that nodes get pieces of.
+    pub fn given(&self) -> Vec<PodRange> {
+        let ranges = self.ranges.iter().filter(|_| self.are_given);
+        ranges.map(|network| PodRange { network: *network, piece: self.piece_of(network) }).collect()
+    }
+
+    /// The length of the prefix of a piece of that range.
+    pub fn piece_of(&self, range: &IpNet) -> u8 {
+        let (own, usual) = match range {
+            IpNet::V4(_) => (self.piece_v4, PIECE_V4),
+            IpNet::V6(_) => (self.piece_v6, PIECE_V6),
+        };
+        own.or(self.piece).unwrap_or(usual)
+    }
+}
+
+impl Default for PodAddresses {
+    fn default() -> Self {
+        Self { are_given: true, ranges: vec![PODS], piece: None, piece_v4: None, piece_v6: None }
+    }
+}
+
 /// As people write it: `10.96.0.0/12`.
 impl fmt::Display for ServiceRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -245,6 +294,7 @@ impl Default for Options {
             advertise_address: None,
             tls_san: Vec::new(),
             service_ranges: vec![SERVICES],
+            pods: PodAddresses::default(),
             cluster_domain: "cluster.local".to_owned(),
             storage: Storage::default(),
             etcd: Etcd::default(),

@@ -113,6 +113,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let added = Added {
         scheduling_gates: options.scheduling_gates,
         service_ranges: options.service_ranges.clone(),
+        pod_ranges: options.pods.given(),
         nodes: options.nodes.clone(),
     };
     let served = api::open(store.clone(), catalog.clone(), &key, issuer, added).await?;
@@ -148,7 +149,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         masters: names.clone(),
         nodes: options.nodes,
     };
-    tokio::spawn(keep::control(client, options.controllers, authority, believed));
+    tokio::spawn(keep::control(client, options.controllers, authority, options.pods.are_given, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
@@ -182,7 +183,7 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
     let client = Client::outside(&Remote::from(&config))
         .map_err(anyhow::Error::from_boxed)
         .with_context(|| format!("cannot use {shown}"))?;
-    let facts = Facts { root_ca: config.authority, authority: None };
+    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false };
     let (stop, mut stopped) = watch::channel(false);
     tokio::spawn(until_told(terminate, interrupt, stop));
     tokio::select! {

@@ -57,9 +57,19 @@ impl Keeper {
             Standing::Good => pace::renew_at(&held, self.share),
             Standing::Leaving => now,
             // What nobody there believes is shown to nobody.
-            Standing::Foreign => return self.begin(Some(held), Some(known)).await,
+            Standing::Foreign => {
+                self.common.way.send_replace(None);
+                return self.begin(Some(held), Some(known)).await;
+            }
         };
         let way = known.showing(Shows::Certificate(held.clone()));
+        self.common.way.send_if_modified(|shown| {
+            let is_news = shown.as_ref().is_none_or(|before| !before.is_same(&way));
+            if is_news {
+                *shown = Some(way.clone());
+            }
+            is_news
+        });
         if now < due {
             self.greet(way).await.map_err(|trouble| self.with_files(trouble))?;
             let asked_again = now.saturating_add(self.ask_at.saturating_duration_since(Instant::now()));

@@ -38,6 +38,8 @@ pub type Shelf = watch::Sender<Option<Arc<Certificate>>>;
 pub struct Common {
     /// The authorities of the cluster, each time that it was asked for them.
     pub told: watch::Sender<Option<Arc<Authorities>>>,
+    /// The way to the API server as this node.
+    pub way: watch::Sender<Option<Known>>,
     /// Changes when a file was written that the node's own API goes by.
     pub files: watch::Sender<()>,
 }

@@ -26,6 +26,7 @@ mod tls;
 mod trouble;
 mod verdict;
 mod voice;
+mod watching;
 
 use std::fmt;
 use std::net::IpAddr;
@@ -34,10 +35,15 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+pub use self::access::Known;
+pub use self::api::Api;
 pub use self::certificate::{Certificate, Facts};
+pub use self::keeper::chance;
 use self::keeper::{Common, Keeper};
+pub use self::pace::back_off;
 use self::request::Kind;
-use self::voice::Voice;
+pub use self::trouble::Trouble;
+pub use self::voice::Voice;
 use crate::options::Cluster;
 use crate::report::Outbox;
 
@@ -54,6 +60,9 @@ pub fn serving_file() -> String {
 pub struct Identity {
     /// The newest certificate by which the node is known to the API server; `None` while there is none.
     pub client: watch::Receiver<Option<Arc<Certificate>>>,
+    /// The way to the API server as that node, with what is shown there; it changes with the certificate, the authorities and the
+    /// servers. `None` while there is no certificate.
+    pub way: watch::Receiver<Option<Known>>,
     /// Changes when one of the files was written that the node's own API goes by: [`serving_file`] and [`AUTHORITIES`].
     pub files: watch::Receiver<()>,
 }
@@ -91,7 +100,8 @@ pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
     let settings = Arc::new(settings);
     let (client_shelf, client) = watch::channel(None);
     let (files, files_written) = watch::channel(());
-    let common = Arc::new(Common { told: watch::channel(None).0, files });
+    let (way_shown, way) = watch::channel(None);
+    let common = Arc::new(Common { told: watch::channel(None).0, way: way_shown, files });
     let voice = || Voice::new(&settings.node, outbox.clone());
     let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), &common, voice());
     tokio::spawn(keeper.run());
@@ -100,5 +110,5 @@ pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
         let keeper = Keeper::new(&settings, Kind::Serving, shelf, client.clone(), &common, voice());
         tokio::spawn(keeper.run());
     }
-    Identity { client, files: files_written }
+    Identity { client, way, files: files_written }
 }

@@ -42,10 +42,13 @@ pub fn config(trust: &Trust, shown: Option<Arc<CertifiedKey>>) -> Result<ClientC
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Masters(verifier)))
         }
     };
-    Ok(match shown {
+    let mut config = match shown {
         Some(shown) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(shown))),
         None => builder.with_no_client_auth(),
-    })
+    };
+    // One connection for everything, watches too, where the server speaks it.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 fn roots(authorities: &[CertificateDer<'static>]) -> Result<RootCertStore, rustls::Error> {

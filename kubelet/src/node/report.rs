@@ -17,11 +17,12 @@ pub enum EngineState<'a> {
     Down(&'a str),
 }
 
-/// The report of this moment; a condition keeps its time while it stands.
+/// The report of this moment; a condition keeps its time while it stands. `network` is why pods have none, where they do not.
 pub fn report(
     options: &Options,
     facts: &Facts,
     engine: EngineState<'_>,
+    network: Result<(), &str>,
     version: &str,
     previous: &[NodeCondition],
     now: Timestamp,
@@ -48,7 +49,7 @@ pub fn report(
         created_at: None,
         allocatable: capacity.clone(),
         capacity,
-        conditions: vec![ready(engine, previous, now)],
+        conditions: vec![ready(engine, network, previous, now), unavailable(network, previous, now)],
         addresses,
         kubelet_port: options.api_address.map(|address| address.port()),
         info: info(engine, version),
@@ -56,21 +57,50 @@ pub fn report(
     }
 }
 
-fn ready(engine: EngineState<'_>, previous: &[NodeCondition], now: Timestamp) -> NodeCondition {
-    let (status, reason, message) = match engine {
-        EngineState::Up(_) => ("True", "KubeletReady", "kubelet is posting ready status".to_owned()),
-        EngineState::Down(why) => (
+fn ready(
+    engine: EngineState<'_>,
+    network: Result<(), &str>,
+    previous: &[NodeCondition],
+    now: Timestamp,
+) -> NodeCondition {
+    let (status, reason, message) = match (engine, network) {
+        (EngineState::Up(_), Ok(())) => {
+            ("True", "KubeletReady", "kubelet is posting ready status".to_owned())
+        }
+        // The words of the stock kubelet, which others look for.
+        (EngineState::Up(_), Err(why)) => {
+            ("False", "KubeletNotReady", format!("container runtime network not ready: {why}"))
+        }
+        (EngineState::Down(why), _) => (
             "False",
             "ContainerEngineUnreachable",
             format!("the container engine does not answer, running containers are left alone: {why}"),
         ),
     };
-    let before = previous.iter().find(|c| c.kind == "Ready" && c.status == status);
+    condition("Ready", [status, reason, &message], previous, now)
+}
+
+fn unavailable(network: Result<(), &str>, previous: &[NodeCondition], now: Timestamp) -> NodeCondition {
+    let words = match network {
+        Ok(()) => ["False", "PodNetworkReady", "pods of this node have a network"],
+        Err(why) => ["True", "PodNetworkNotReady", why],
+    };
+    condition("NetworkUnavailable", words, previous, now)
+}
+
+/// A condition of that status, reason and message.
+fn condition(
+    kind: &str,
+    [status, reason, message]: [&str; 3],
+    previous: &[NodeCondition],
+    now: Timestamp,
+) -> NodeCondition {
+    let before = previous.iter().find(|c| c.kind == kind && c.status == status);
     NodeCondition {
-        kind: "Ready".to_owned(),
+        kind: kind.to_owned(),
         status: status.to_owned(),
         reason: reason.to_owned(),
-        message,
+        message: message.to_owned(),
         last_heartbeat: now,
         last_transition: before.map_or(now, |c| c.last_transition),
     }

@@ -1,6 +1,9 @@
-//! What files of the host say.
+//! What files of the host say, and the node of itself.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::{dns, machine};
+use super::{EngineState, dns, machine};
+use crate::options::Options;
+use crate::runtime::Info;
 
 #[test]
 fn resolv_conf_is_read() {
@@ -24,4 +27,28 @@ fn a_machine_has_something_of_everything() {
     assert!(machine::memory_bytes() > 0);
     assert!(machine::disk_bytes(std::path::Path::new("/not/there/yet")) > 0);
     assert!(!machine::addresses().is_empty());
+}
+
+#[test]
+fn a_node_without_a_network_for_its_pods_is_not_ready() {
+    let options = Options::new("n1");
+    let facts = super::facts(&options);
+    let info = Info::default();
+    let told = |engine, network| {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let report = super::report(&options, &facts, engine, network, "v", &[], now);
+        let of = |kind: &str| {
+            let found = report.conditions.iter().find(|c| c.kind == kind).unwrap();
+            format!("{} {} {}", found.status, found.reason, found.message)
+        };
+        (of("Ready"), of("NetworkUnavailable").split(' ').next().unwrap().to_owned())
+    };
+    let (up, down) = (EngineState::Up(&info), EngineState::Down("why"));
+    assert_eq!(
+        told(up, Ok(())),
+        ("True KubeletReady kubelet is posting ready status".into(), "False".into())
+    );
+    let missing = "False KubeletNotReady container runtime network not ready: no range";
+    assert_eq!(told(up, Err("no range")), (missing.into(), "True".into()));
+    assert!(told(down, Err("no range")).0.starts_with("False ContainerEngineUnreachable"));
 }

@@ -82,11 +82,14 @@ pub(super) fn sweep(input: &Input<'_>, plan: &mut Plan) {
     let mut kept_dead = false;
     for container in &input.observed.containers {
         let is_newest = container.name != last_name;
+        let goes = input.under_way.contains(&Key::Remains(container.id.clone()));
         if is_newest {
             last_name = &container.name;
             kept_dead = false;
         }
         match &container.state {
+            // The engine may have started what is being removed.
+            State::Exited(_) if goes => {}
             State::Exited(_) if !kept_dead => kept_dead = true,
             State::Running { .. } | State::Created if is_newest => {}
             State::Running { .. } => stop(input, container, StopReason::Changed, plan),

@@ -1,6 +1,6 @@
 //! What has been: the facts about a pod that the engine alone would forget.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -140,6 +140,19 @@ impl History {
             self.initialized_in = None;
             self.emptied = false;
         }
+    }
+
+    /// True when of some container the newest run is known to nobody but this: the engine has it no more, or is losing it at this
+    /// moment, and what was written down is older.
+    pub fn is_alone(&self, written: &Self, observed: &observed::Pod, under_way: &BTreeSet<Key>) -> bool {
+        let is_kept = |name: &str, newest: u32| {
+            let stays = |id: &String| !under_way.contains(&Key::Remains(id.clone()));
+            observed.attempts(name).any(|container| container.attempt >= newest && stays(&container.id))
+        };
+        self.last.iter().any(|(name, last)| {
+            let is_written = written.last.get(name).is_some_and(|written| written.attempt >= last.attempt);
+            !is_written && !is_kept(name, last.attempt)
+        })
     }
 
     /// Keeps what the engine may forget of the pod as it is now.

@@ -107,7 +107,7 @@ fn container_status(
         image: here.map_or_else(|| container.image.clone().unwrap_or_default(), |c| c.image.clone()),
         image_id: here.map(|c| c.image_id.clone()).unwrap_or_default(),
         container_id: here.map(|c| format!("docker://{}", c.id)),
-        restart_count: i32::try_from(run.next_attempt().saturating_sub(1)).unwrap_or(i32::MAX),
+        restart_count: i32::try_from(run.restarts()).unwrap_or(i32::MAX),
         ready: is_ready || done_init,
         started: Some(is_started),
         state: Some(state),

@@ -65,6 +65,16 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Restarts so far. One that is made and never started is none: an edit may take it away again.
+    pub(super) fn restarts(&self) -> u32 {
+        match self {
+            Self::Never => 0,
+            Self::Here(c) if c.state == State::Created => c.attempt.saturating_sub(1),
+            Self::Here(c) => c.attempt,
+            Self::Past { attempt, .. } => *attempt,
+        }
+    }
+
     pub(super) fn running(&self) -> Option<&'a observed::Container> {
         match self {
             Self::Here(c) if c.state.is_running() => Some(c),

@@ -15,7 +15,7 @@ use apiserver::store::{Draft, Memory, Scope};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::report::{Mail, NodeReport, Outbox, Report};
 use events::Events;
@@ -30,6 +30,7 @@ pub struct Board {
     store: Memory,
     state: Mutex<State>,
     new_events: Notify,
+    shown_node: watch::Sender<Arc<Map<String, Value>>>,
 }
 
 /// What must be remembered to tell it again.
@@ -54,7 +55,8 @@ impl Board {
             problems: Vec::new(),
         };
         let store = Memory::with_history(first, HISTORY_BYTES);
-        let board = Self { store, state: Mutex::new(state), new_events: Notify::new() };
+        let shown_node = watch::channel(Arc::default()).0;
+        let board = Self { store, state: Mutex::new(state), new_events: Notify::new(), shown_node };
         board.put_node(&board.state());
         Arc::new(board)
     }
@@ -62,6 +64,11 @@ impl Board {
     /// The store that the API serves.
     pub fn store(&self) -> &Memory {
         &self.store
+    }
+
+    /// The node as it is shown, the latest.
+    pub fn node(&self) -> watch::Receiver<Arc<Map<String, Value>>> {
+        self.shown_node.subscribe()
     }
 
     /// Takes what the outbox holds, for as long as the task lives.
@@ -186,7 +193,9 @@ impl Board {
     }
 
     fn put_node(&self, state: &State) {
-        self.put(resources::NODES, &node::object(&state.node_name, &state.node, &state.problems));
+        let object = node::object(&state.node_name, &state.node, &state.problems);
+        self.put(resources::NODES, &object);
+        self.shown_node.send_replace(Arc::new(object));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -23,6 +23,7 @@ pub(super) fn follow(
     drivers: Vec<CgroupDriver>,
     runtime: &Arc<dyn Runtime>,
     observer: &Arc<Observer>,
+    mut network: watch::Receiver<Result<(), String>>,
     outbox: &Arc<Outbox>,
 ) -> watch::Receiver<Arc<Facts>> {
     let own = node::facts(options);
@@ -45,20 +46,34 @@ pub(super) fn follow(
             };
             let facts = facts.borrow().clone();
             let version = server::VERSION.git_version;
-            let report = node::report(&options, &facts, state, version, &conditions, Timestamp::now());
+            let of_pods = network.borrow_and_update().clone();
+            let reaches = of_pods.as_ref().map(|_| ()).map_err(String::as_str);
+            let report =
+                node::report(&options, &facts, state, reaches, version, &conditions, Timestamp::now());
             conditions.clone_from(&report.conditions);
             outbox.node(report);
+            let found = found.and_then(|info| {
+                of_pods.map(|()| info).map_err(|why| format!("its pods have no network: {why}"))
+            });
             if was_up != found.is_ok() {
                 was_up = found.is_ok();
                 tell(&outbox, &options.node_name, &found);
             }
             tokio::select! {
                 changed = engine.changed() => if changed.is_err() { return },
+                // Whoever gives pods their network lives as long as this does, or has nothing more to say.
+                () = changed(&mut network) => {}
                 () = tokio::time::sleep(HEARTBEAT) => {}
             }
         }
     });
     known
+}
+
+async fn changed<T>(told: &mut watch::Receiver<T>) {
+    if told.changed().await.is_err() {
+        std::future::pending().await
+    }
 }
 
 /// What the engine is, or why that is not known.

@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::cgroups::{Cgroups, Slices};
+use crate::cluster;
 use crate::desired::{self, Desired};
 use crate::health::Health;
 use crate::identity;
@@ -67,7 +68,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let slices = is_local.then(Slices::of_machine).flatten().map(Arc::new);
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
-    let facts = engine::follow(&options, drivers, &runtime, &observer, &outbox);
+    let facts = engine::follow(&options, drivers, &runtime, &observer, network.has_network(), &outbox);
     let node = desired::Node {
         labels: Some(node::labels(&options)),
         max_pods: Some(options.max_pods),
@@ -118,6 +119,14 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             addresses: Box::new(move || node::addresses(given)),
         };
         let identity = identity::start(settings, &outbox);
+        let settings = cluster::Settings {
+            node: options.node_name.clone(),
+            root_dir: options.root_dir.clone(),
+            claim: network.ranges(),
+            way: identity.way,
+            shown: board.node(),
+        };
+        let _members = cluster::start(settings, &outbox);
         keeps_all.then_some(identity.files)
     });
     dispatch::follow(&options, outbox, board.clone(), desired);

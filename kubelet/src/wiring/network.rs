@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use ipnet::IpNet;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::network::{Native, Networked, native, obstacle};
@@ -19,6 +21,16 @@ pub(super) struct Connected {
 }
 
 impl Connected {
+    /// The ranges that pods get addresses of from the kubelet; none where the engine gives them.
+    pub fn ranges(&self) -> Vec<IpNet> {
+        self.native.iter().flat_map(|(native, _)| native.ranges()).copied().collect()
+    }
+
+    /// Whether pods have a network, and why not.
+    pub fn has_network(&self) -> watch::Receiver<Result<(), String>> {
+        watch::channel(Ok(())).1
+    }
+
     /// Lets go of it: where no pod is left, nothing of it is.
     pub async fn close(self) {
         let Some((native, keeper)) = self.native else { return };

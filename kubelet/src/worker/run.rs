@@ -163,7 +163,7 @@ impl Worker {
             return false;
         }
         self.remember_plan(&plan);
-        if self.has_decided(&observed) {
+        if self.has_decided(&observed, &under_way) {
             self.save(&verdicts).await;
         }
         self.begin(&plan, &observed);
@@ -260,15 +260,18 @@ impl Worker {
         }
     }
 
-    /// True when something has been decided that the next kubelet cannot find out by itself and that is not written
-    /// down yet: the pod has come to its end, has begun anew, or is to be ended.
-    fn has_decided(&self, observed: &observed::Pod) -> bool {
+    /// True when there is something that the next kubelet cannot find out by itself and that is not written down yet: the
+    /// pod has come to its end, has begun anew, or is to be ended, or it has had runs that the engine has forgotten.
+    fn has_decided(&self, observed: &observed::Pod, under_way: &BTreeSet<Key>) -> bool {
         let saved = self.saved.as_ref();
         if let Some(ending) = &self.assignment.ending {
             return !observed.is_gone() && saved.is_none_or(|saved| saved.ending.as_ref() != Some(ending));
         }
-        let decided = |history: &History| (history.terminal.clone(), history.revived_at);
-        saved.map(|saved| decided(&saved.history)).unwrap_or_default() != decided(&self.history)
+        let (nothing, history) = (History::default(), &self.history);
+        let written = saved.map_or(&nothing, |saved| &saved.history);
+        written.terminal != history.terminal
+            || written.revived_at != history.revived_at
+            || observed.unseen.is_empty() && history.is_alone(written, observed, under_way)
     }
 
     async fn save(&mut self, verdicts: &Verdicts) {

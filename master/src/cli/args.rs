@@ -194,9 +194,21 @@ pub struct RunFlags {
     /// For allowlist: networks that nodes register from
     #[arg(long, value_name = "CIDR,...", help_heading = "Nodes")]
     pub node_allowlist: Vec<String>,
-    /// Addresses of pods, without effect so far
-    #[arg(long, value_name = "CIDR", hide = true, help_heading = "Cluster")]
-    pub cluster_cidr: Option<String>,
+    /// Addresses of pods, a range a family, of which every node gets a piece [default: 10.244.0.0/16]
+    #[arg(long, value_name = "CIDR,...", help_heading = "Cluster")]
+    pub cluster_cidr: Vec<String>,
+    /// Whether nodes get their pieces from this master; false where a network plug-in gives them [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
+    pub allocate_node_cidrs: Option<String>,
+    /// Length of the prefix of a node's piece [default: 24, of IPv6 64]
+    #[arg(long, value_name = "BITS", help_heading = "Cluster")]
+    pub node_cidr_mask_size: Option<String>,
+    /// The same of IPv4, where there are both
+    #[arg(long, value_name = "BITS", help_heading = "Cluster")]
+    pub node_cidr_mask_size_ipv4: Option<String>,
+    /// The same of IPv6, where there are both
+    #[arg(long, value_name = "BITS", help_heading = "Cluster")]
+    pub node_cidr_mask_size_ipv6: Option<String>,
     /// Addresses of services; the first one is the API's own [default: 10.96.0.0/12]
     #[arg(long, value_name = "CIDR,...", help_heading = "Cluster")]
     pub service_cluster_ip_range: Vec<String>,

@@ -7,7 +7,7 @@ use command::{Logging, Values, Wanted, commas};
 
 use super::args::RunFlags;
 use super::values;
-use super::{approval, config, storage};
+use super::{approval, config, pod_addresses, storage};
 use crate::options::Options;
 
 /// What was read, and what a person should know about it.
@@ -55,7 +55,8 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
         |names: &[&str]| is_file_whole && !read.refused.iter().any(|name| names.contains(&name.as_str()));
     let of_storage = are_read(storage::FLAGS).then(|| storage::check(&options));
     let of_approval = are_read(approval::FLAGS).then(|| approval::check(&options.approval, &options.nodes));
-    read.mistakes.extend(of_storage.into_iter().chain(of_approval).flatten());
+    let of_pods = are_read(pod_addresses::FLAGS).then(|| pod_addresses::check(&options.pods));
+    read.mistakes.extend(of_storage.into_iter().chain(of_approval).chain(of_pods).flatten());
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
     }
@@ -88,6 +89,13 @@ impl Flags {
             values::service_range,
             &mut options.service_ranges,
         );
+        let pods = &mut options.pods;
+        self.extend("--cluster-cidr", &commas(&flags.cluster_cidr), pod_addresses::range, &mut pods.ranges);
+        self.set("--allocate-node-cidrs", &flags.allocate_node_cidrs, values::is_true, &mut pods.are_given);
+        let piece = |text: &str| values::small_number(text).map(Some);
+        self.set("--node-cidr-mask-size", &flags.node_cidr_mask_size, piece, &mut pods.piece);
+        self.set("--node-cidr-mask-size-ipv4", &flags.node_cidr_mask_size_ipv4, piece, &mut pods.piece_v4);
+        self.set("--node-cidr-mask-size-ipv6", &flags.node_cidr_mask_size_ipv6, piece, &mut pods.piece_v6);
         self.set("--cluster-domain", &flags.cluster_domain, values::domain, &mut options.cluster_domain);
         self.set("--storage", &flags.storage, storage::kind, &mut options.storage);
         self.extend(
@@ -128,8 +136,6 @@ impl Flags {
     fn check_only(&mut self, flags: &RunFlags) {
         let one = |given: &Option<String>| given.iter().cloned().collect::<Vec<String>>();
         let words = |words: &'static [&'static str]| move |text: &str| values::one_of(text, words);
-        let network = |text: &str| values::network(text).map(drop);
-        self.check("--cluster-cidr", &one(&flags.cluster_cidr), network);
         self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
     }
 

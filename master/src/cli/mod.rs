@@ -4,6 +4,7 @@ mod approval;
 mod args;
 mod config;
 mod flags;
+mod pod_addresses;
 mod storage;
 mod values;
 

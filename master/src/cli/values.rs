@@ -130,6 +130,11 @@ pub fn gate(text: &str) -> Result<String, Wanted> {
     }
 }
 
+/// Yes or no.
+pub fn is_true(text: &str) -> Result<bool, Wanted> {
+    one_of(text, &["true", "false"]).map(|()| text == "true")
+}
+
 /// One of a few words.
 pub fn one_of(text: &str, words: &[&str]) -> Result<(), Wanted> {
     if words.contains(&text) { Ok(()) } else { Err(format!("is none of {}", words.join(", "))) }

@@ -16,6 +16,7 @@ mod finished_pods;
 mod garbage;
 mod informer;
 mod namespace;
+mod node_ranges;
 mod object;
 mod queue;
 mod quotas;
@@ -74,6 +75,7 @@ pub const NAMES: &[&str] = &[
     certificates::SIGNING,
     certificates::CLEANING,
     trust::NAME,
+    node_ranges::NAME,
 ];
 
 /// What controllers know beyond what the server tells.
@@ -83,6 +85,8 @@ pub struct Facts {
     pub root_ca: String,
     /// Who decides on requests for certificates and signs them; elsewhere than in a master nobody does.
     pub authority: Option<Authority>,
+    /// Whether nodes get ranges for their pods from the master.
+    pub gives_ranges: bool,
 }
 
 /// What signs certificates, and who gets them.
@@ -159,6 +163,9 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
         all.push(Arc::new(certificates::Approver::new(account(), world(), authority)));
         all.push(Arc::new(certificates::Signing::new(account(), client.for_master(), authority)));
         all.push(Arc::new(trust::Trust::new(of("node-controller"), authority.nodes.clone())));
+    }
+    if facts.gives_ranges {
+        all.push(Arc::new(node_ranges::Ranges::new(of("node-controller"), world())));
     }
     all.into_iter().filter(|controller| which.has(controller.name())).collect()
 }

@@ -50,7 +50,10 @@ const KEPT: &[(&str, &[&str])] = &[
     ("endpoints", &["metadata.labels"]),
     ("endpointslices.discovery.k8s.io", &["metadata.labels"]),
     // The labels of a node tell its zone, its addresses what it may serve under, and what is noted of it whether it is trusted.
-    ("nodes", &["metadata.labels", "metadata.annotations", "spec.taints", "status.addresses"]),
+    (
+        "nodes",
+        &["metadata.labels", "metadata.annotations", "spec.taints", "spec.podCIDR", "status.addresses"],
+    ),
     ("certificatesigningrequests.certificates.k8s.io", &["spec.username", "status.conditions"]),
     ("events", &["eventTime", "lastTimestamp", "series.lastObservedTime"]),
     ("resourcequotas", &["spec.hard", "status.hard", "status.used"]),

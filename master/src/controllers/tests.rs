@@ -21,7 +21,11 @@ async fn running(which: Controllers) -> Client {
     let registry =
         Registry::open(Arc::new(Memory::new(Limits::default())), Catalog::new(kinds::all())).await.unwrap();
     let client = Client::inside(Api::writable(registry, Vec::new(), version).router());
-    tokio::spawn(run(client.clone(), which, Facts { root_ca: "PEM".to_owned(), authority: None }));
+    tokio::spawn(run(
+        client.clone(),
+        which,
+        Facts { root_ca: "PEM".to_owned(), authority: None, gives_ranges: false },
+    ));
     client
 }
 

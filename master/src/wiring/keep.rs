@@ -135,12 +135,13 @@ pub(super) async fn control(
     client: Client,
     which: Controllers,
     authority: Authority,
+    gives_ranges: bool,
     mut authorities: watch::Receiver<Arc<Pki>>,
 ) {
     loop {
         let pki = authorities.borrow_and_update().clone();
         let root_ca = pki.trusted_pem();
-        let facts = Facts { root_ca, authority: Some(Authority { pki, ..authority.clone() }) };
+        let facts = Facts { root_ca, authority: Some(Authority { pki, ..authority.clone() }), gives_ranges };
         let run = async {
             controllers::run(client.clone(), which.clone(), facts).await;
             std::future::pending::<()>().await;

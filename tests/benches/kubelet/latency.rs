@@ -6,12 +6,16 @@ use crate::arguments::Arguments;
 use crate::bare::Bare;
 use crate::clock::{Clock, Happening, Nanos, now};
 use crate::manifests;
+use crate::podman::Podman;
 use crate::shared::numbers::{median, quartiles};
 use crate::shared::table::Table;
 
 /// Most that a pod may take, as a multiple of the floor.
 const START_TARGET: f64 = 0.70;
 const END_TARGET: f64 = 1.20;
+
+/// Most that a start may take, as a multiple of what podman takes for the same pod.
+const PEER_TARGET: f64 = 1.0;
 
 /// Its number is the same on every architecture.
 const SIGTERM: u32 = 15;
@@ -28,6 +32,8 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let mut world = World::new("latency").await.with_flags(["--pod-network", "native"]);
     world.start().await;
     let (_model, bare) = Bare::on_bridge("latency-model").await;
+    let podman = Podman::new(&world.engine).await;
+    let mut played = Vec::new();
     let clock = Clock::start(&world.engine).await;
     let (mut ours, mut floor, mut overlapped) = (Turns::default(), Turns::default(), Turns::default());
     for round in 0..arguments.rounds {
@@ -40,10 +46,14 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
                 _ => of_engine(&world, &bare, &clock, &format!("lap-{round}"), true, &mut overlapped).await,
             }
         }
+        played.push(podman.play(&format!("play-{round}")) as f64 / 1e6);
     }
     eprintln!();
     report(table, "(a) file written -> running", &ours.up, &floor.up, &overlapped.up, START_TARGET);
     report(table, "(a) file removed -> gone", &ours.down, &floor.down, &overlapped.down, END_TARGET);
+    let (own, peer) = (median(&ours.up), median(&played));
+    let detail = format!("{own:.0} ms, podman kube play {peer:.0} ms");
+    table.at_most("(a) the same, to podman kube play", PEER_TARGET, own / peer, "x", detail);
 }
 
 async fn of_kubelet(world: &World, clock: &Clock, round: usize, turns: &mut Turns) {

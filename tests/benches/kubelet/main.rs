@@ -12,6 +12,7 @@ mod latency;
 mod load;
 mod machine;
 mod manifests;
+mod podman;
 mod probes;
 #[path = "../shared/mod.rs"]
 mod shared;

@@ -60,6 +60,11 @@ const ROOMS: &[Room] = &[
         never: ENGINE,
     },
     Room { name: "identity", may: &["options", "report", "disk", "unverified"], never: ENGINE },
+    Room {
+        name: "cluster",
+        may: &["identity", "network::Member", "network::Members", "report", "disk"],
+        never: ENGINE,
+    },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.
     Room {
         name: "cli",
@@ -71,7 +76,7 @@ const ROOMS: &[Room] = &[
         may: &[
             "observed", "options", "metrics", "health", "report", "desired", "plan", "spec", "sources",
             "runtime", "observe", "probes", "cgroups", "volumes", "images", "network", "worker", "node",
-            "stats", "status", "server", "identity",
+            "stats", "status", "server", "identity", "cluster",
         ],
         never: ENGINE,
     },
@@ -79,7 +84,8 @@ const ROOMS: &[Room] = &[
 
 /// The arrows of the master.
 const MASTER_ROOMS: &[Room] = &[
-    Room { name: "options", may: &["pki::Lives"], never: ASYNC },
+    Room { name: "options", may: &["pki::Lives", "pod_ranges"], never: ASYNC },
+    Room { name: "pod_ranges", may: &[], never: PURE },
     // Certificates are of this moment because whoever asks says which moment it is.
     Room { name: "pki", may: &[], never: &["tokio", "async ", ".await", "::now()", "tracing"] },
     Room { name: "kubeconfig", may: &["pki"], never: PURE },
@@ -115,6 +121,7 @@ const MASTER_ROOMS: &[Room] = &[
             "kubeconfig",
             "options::is_within",
             "pki",
+            "pod_ranges",
             "quota",
             "server::VERSION",
             "store::DIRECTORY",
@@ -123,7 +130,7 @@ const MASTER_ROOMS: &[Room] = &[
         ],
         never: ENGINE,
     },
-    Room { name: "admission", may: &["pki", "quota", "options", "trust"], never: ENGINE },
+    Room { name: "admission", may: &["pki", "pod_ranges", "quota", "options", "trust"], never: ENGINE },
     Room {
         name: "cli",
         may: &["options", "pki", "data_dir", "backup", "check", "wiring", "controllers"],

@@ -8,6 +8,7 @@
 mod error;
 mod expression;
 mod firewall;
+mod flows;
 pub mod legacy;
 mod look;
 mod ports;
@@ -189,7 +190,7 @@ impl Rules {
     pub fn ensure(&mut self, node: &Node, ports: &BTreeSet<Port>) -> Result<Repairs, Error> {
         let table = Table::new(node);
         let picture = table.picture();
-        self.settle("set the packet rules of the pods", |socket| {
+        let repairs = self.settle("set the packet rules of the pods", |socket| {
             let there = look::all(socket, &node.name)?;
             let mut repairs = Repairs::default();
             let mut messages = match &there {
@@ -207,7 +208,9 @@ impl Rules {
             repairs.opened = firewalls.opened;
             repairs.closed = firewalls.closed;
             Ok((messages, repairs))
-        })
+        })?;
+        flows::forget(&mut self.socket, &repairs.ports);
+        Ok(repairs)
     }
 
     /// The ports that are there.
@@ -258,9 +261,12 @@ impl Rules {
     fn edit(&mut self, name: &str, wanted: impl Fn(&BTreeSet<Port>) -> BTreeSet<Port>) -> Result<(), Error> {
         let done = self.settle("change the ports of pods", |socket| {
             let Some(there) = look::ports(socket, name)? else { return Ok((Vec::new(), None)) };
-            Ok((change(name, &plan(&wanted(&there), &there)), Some(())))
+            let changes = plan(&wanted(&there), &there);
+            Ok((change(name, &changes), Some(changes)))
         });
-        done?.ok_or_else(|| Error::Gone { table: name.to_owned() })
+        let changes = done?.ok_or_else(|| Error::Gone { table: name.to_owned() })?;
+        flows::forget(&mut self.socket, &changes);
+        Ok(())
     }
 
     /// Looks, and does what follows, unless somebody changed something in between: then it looks again.

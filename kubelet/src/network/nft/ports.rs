@@ -52,6 +52,11 @@ impl Port {
         (self.at, self.protocol, self.number)
     }
 
+    /// The port of a pod that it leads to.
+    pub fn leads_to(&self) -> SocketAddr {
+        self.to
+    }
+
     /// The map it stands in.
     pub fn map(&self) -> Map {
         Map { family: Family::of(self.at), by_address: !self.at.is_unspecified() }

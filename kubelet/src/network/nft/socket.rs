@@ -85,12 +85,26 @@ impl Socket {
         of: Attributes,
         read: impl Fn(&Received<'_>) -> Option<T>,
     ) -> Result<Vec<T>, Fault> {
+        self.list_all(&Message::new(kind, DUMP, family, of), read)
+    }
+
+    /// What a message lists.
+    pub fn list_all<T>(
+        &mut self,
+        message: &Message,
+        read: impl Fn(&Received<'_>) -> Option<T>,
+    ) -> Result<Vec<T>, Fault> {
         let mut found = Vec::new();
-        self.ask(&Message::new(kind, DUMP, family, of), |answer| {
+        self.ask(message, |answer| {
             found.extend(read(answer));
             false
         })?;
         Ok(found)
+    }
+
+    /// Carries out one message that the kernel answers.
+    pub fn carry_out(&mut self, message: &Message) -> Result<(), Fault> {
+        self.ask(message, |_| false)
     }
 
     /// Sends a request and reads answers until one of them is the last.

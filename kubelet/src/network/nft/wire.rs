@@ -78,7 +78,13 @@ impl Attributes {
     /// With one that consists of others.
     #[must_use]
     pub fn nested(self, kind: u16, value: &Attributes) -> Self {
-        self.bytes(kind | NESTED, &value.0)
+        self.nested_bytes(kind, &value.0)
+    }
+
+    /// With one that consists of others, as it was received.
+    #[must_use]
+    pub fn nested_bytes(self, kind: u16, value: &[u8]) -> Self {
+        self.bytes(kind | NESTED, value)
     }
 
     /// As they are sent.

@@ -52,6 +52,10 @@ pub struct World {
     pub saved: (History, Option<Ending>),
     pub verdicts: Verdicts,
     pub tasks: Vec<Task>,
+    /// What was cut off and may have reached the engine.
+    pub late: Vec<Task>,
+    /// Somebody has removed something that only the kubelet's memory knew of.
+    pub meddled: bool,
     pub now: i64,
     pub gone: bool,
     next_id: u32,
@@ -69,6 +73,8 @@ impl World {
             saved: (History::default(), None),
             verdicts: Verdicts::default(),
             tasks: Vec::new(),
+            late: Vec::new(),
+            meddled: false,
             now: 0,
             gone: false,
             next_id: 0,
@@ -85,6 +91,7 @@ impl World {
     /// The kubelet dies and starts again: what it was doing and had not written down is lost.
     pub fn crash(&mut self) {
         self.tasks.clear();
+        self.late.clear();
         self.seen = None;
         self.verdicts = Verdicts::default();
         // Nothing was left on disk or wanted: the next kubelet does not even know of the pod.
@@ -93,10 +100,36 @@ impl World {
     }
 
     /// As a worker does before it acts: what the next kubelet cannot find out by itself is written down at once.
-    pub fn save_decisions(&mut self) {
+    pub fn save_decisions(&mut self, seen: &observed::Pod, under_way: &BTreeSet<Key>) {
         let decided = |history: &History| (history.terminal.clone(), history.revived_at);
-        if self.ending.is_none() && decided(&self.history) != decided(&self.saved.0) {
+        if self.ending.is_none()
+            && (decided(&self.history) != decided(&self.saved.0)
+                || self.history.is_alone(&self.saved.0, seen, under_way))
+        {
             self.save();
+        }
+    }
+
+    /// An edit cuts off what is being begun for something else; the engine may have been asked already.
+    pub fn abandon(&mut self, wanted: &Hashes) {
+        let is_cut_off = |task: &mut Task| match &task.action {
+            Action::StartContainer { name, .. } => {
+                task.step == 0 && task.hashes.containers.get(name) != wanted.containers.get(name)
+            }
+            _ => false,
+        };
+        self.late.extend(self.tasks.extract_if(.., is_cut_off));
+    }
+
+    /// The engine does what it was asked for before that was cut off.
+    pub fn come_late(&mut self) {
+        let now = at(self.now);
+        for task in std::mem::take(&mut self.late) {
+            let Action::StartContainer { id, .. } = &task.action else { continue };
+            let container = self.truth.containers.iter_mut().find(|c| c.id == *id);
+            if let Some(container) = container.filter(|c| c.state == State::Created) {
+                container.state = State::Running { started_at: now, pid: 2 };
+            }
         }
     }
 
@@ -109,6 +142,7 @@ impl World {
         history.emptied = false;
         history.prepared.clear();
         self.saved = (history, self.ending.clone());
+        self.meddled = false;
     }
 
     /// The engine's own end: everything that runs dies with it.

@@ -164,6 +164,9 @@ impl Run {
         let event = match self.chance.below(40) {
             0 => {
                 world.crash();
+                if world.meddled {
+                    self.counted.clear();
+                }
                 "the kubelet crashes".to_owned()
             }
             1 => {
@@ -184,6 +187,11 @@ impl Run {
                 let index = self.chance.below(world.truth.containers.len());
                 let id = world.truth.containers[index].id.clone();
                 world.truth.remove(&id);
+                // Before anybody could see it, or write it down: nobody knows of it any more.
+                world.meddled = true;
+                if world.seen.is_none() {
+                    self.counted.clear();
+                }
                 format!("someone removes {id}")
             }
             7 if !world.truth.sandboxes.is_empty() && self.chance.once_in(3) => {
@@ -193,7 +201,9 @@ impl Run {
             }
             8 if world.ending.is_none() => {
                 world.pod = self.chance.below(self.family.len());
-                world.history.revive(&hashes(&self.family[world.pod]), at(world.now));
+                let wanted = hashes(&self.family[world.pod]);
+                world.abandon(&wanted);
+                world.history.revive(&wanted, at(world.now));
                 world.history.failures.clear();
                 self.told = None;
                 format!("the pod is edited to {}", world.pod)
@@ -238,6 +248,9 @@ impl Run {
             self.world.advance(index, fails);
             self.only_one_runs()?;
         }
+        if self.chance.once_in(2) {
+            self.world.come_late();
+        }
         if self.chance.once_in(if stormy { 4 } else { 1 }) {
             self.world.save();
         }
@@ -275,6 +288,7 @@ impl Run {
         if self.previous.as_ref().is_none_or(|p| p.phase != status.phase) {
             log.push(format!("{:>4}   phase {}", self.world.now, status.phase.as_deref().unwrap()));
         }
+        self.world.save_decisions(seen, &under_way);
         self.phase_never_goes_back(&status, &hashes)?;
         self.counts_never_go_back(&status)?;
         self.previous = Some(status);
@@ -284,7 +298,7 @@ impl Run {
         if plan.initialized_in.is_some() {
             self.world.history.initialized_in.clone_from(&plan.initialized_in);
         }
-        self.world.save_decisions();
+        self.world.save_decisions(seen, &under_way);
         self.world.gone |= plan.gone;
         self.nothing_to_do = plan.actions.is_empty() && under_way.is_empty();
         self.wake_at = plan.wake_at;
@@ -437,12 +451,15 @@ impl Run {
     }
 
     fn counts_never_go_back(&mut self, status: &k8s_openapi::api::core::v1::PodStatus) -> Result<(), String> {
+        if self.world.ending.is_some() {
+            self.counted.clear();
+            return Ok(()); // Should it come again, it begins with none.
+        }
         for container in status.container_statuses.iter().flatten() {
             let counted = self.counted.entry(container.name.clone()).or_default();
-            let known = self.world.saved.0.last.get(&container.name).map_or(0, |l| l.attempt);
-            if container.restart_count < i32::try_from(known).unwrap() {
+            if container.restart_count < *counted {
                 return Err(format!(
-                    "restarts of {} went from {known} to {}",
+                    "restarts of {} went from {counted} to {}",
                     container.name, container.restart_count
                 ));
             }

@@ -67,6 +67,18 @@ fn readiness_follows_the_probe() {
 }
 
 #[test]
+fn a_container_that_was_never_started_is_no_restart() {
+    let counts = |moment: Moment| {
+        let status = moment.look(|input| status(input, &plan(input), &[], &[]));
+        status.container_statuses.unwrap_or_default().iter().map(|c| c.restart_count).collect::<Vec<_>>()
+    };
+    let made = || Moment::of(WEB).up().with("web", 1, exited(1, 90));
+    assert_eq!(counts(made()), [1]);
+    assert_eq!(counts(made().with("web", 2, State::Created)), [1]);
+    assert_eq!(counts(made().with("web", 2, running(95))), [2]);
+}
+
+#[test]
 fn jobs_end() {
     let spec = "restartPolicy: Never\ncontainers: [{name: web, image: a}]";
     check(

@@ -259,6 +259,30 @@ fn a_removed_container_keeps_its_count() {
 }
 
 #[test]
+fn what_only_memory_knows_is_written_down() {
+    let is_alone = |there: Moment, written: Option<u32>| {
+        let remembered = |moment: Moment| {
+            let mut history = super::super::History::default();
+            history.remember(&moment.observed, at(100));
+            history
+        };
+        let written = written.map(|attempt| remembered(Moment::of(WEB).with("web", attempt, exited(1, 90))));
+        let memory = remembered(Moment::of(WEB).with("web", 4, exited(1, 95)));
+        memory.is_alone(&written.unwrap_or_default(), &there.observed, &there.under_way)
+    };
+    let fourth = || Moment::of(WEB).with("web", 4, exited(1, 95));
+    assert!(!is_alone(fourth(), None), "the engine has it");
+    assert!(!is_alone(Moment::of(WEB).with("web", 5, running(99)), None), "the engine has a later one");
+    assert!(
+        is_alone(Moment::of(WEB).with("web", 3, exited(1, 90)), Some(3)),
+        "the engine has an earlier one"
+    );
+    assert!(is_alone(Moment::of(WEB), None), "the engine has none");
+    assert!(!is_alone(Moment::of(WEB), Some(4)), "it is written down");
+    assert!(is_alone(fourth().busy(Key::Remains("web4".to_owned())), Some(3)), "it is being removed");
+}
+
+#[test]
 fn keeps_one_dead_container_a_name() {
     let many = Moment::of(WEB)
         .up()
@@ -267,6 +291,9 @@ fn keeps_one_dead_container_a_name() {
         .with("web", 1, exited(1, 7))
         .with("web", 0, exited(1, 6));
     check(many, "remove web1, remove web0");
+    // The newest was made for what is not wanted any more, and the engine started it while it was being removed.
+    let late = Moment::of(WEB).up().with("web", 1, exited(1, 90)).with("web", 0, exited(1, 89));
+    check(late.busy(Key::Remains("web1".to_owned())), "create web 2 (10s)");
     let twins = Moment::of(WEB).up().with("web", 3, running(9)).with("web", 2, running(8));
     check(twins, "stop web2 30s Changed");
 }

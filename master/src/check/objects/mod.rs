@@ -55,6 +55,8 @@ const ROWS: &[Row] = &[
             "metadata.annotations",
             "spec.unschedulable",
             "spec.taints",
+            "spec.podCIDR",
+            "spec.podCIDRs",
             "status.conditions",
             "status.nodeInfo",
         ],

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ipnet::IpNet;
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -9,6 +10,7 @@ use super::World;
 use super::field::{condition, list, part, text};
 use crate::check::finding::{Finding, Subject, counted};
 use crate::controllers::Object;
+use crate::pod_ranges;
 use crate::trust::{CONDITION, SIGNED_BY};
 
 /// A node that is silent for longer is taken for dead; the stock `--node-monitor-grace-period`.
@@ -49,10 +51,57 @@ pub fn findings(world: &World) -> Vec<Finding> {
     let nodes = world.of("nodes");
     let mut found: Vec<Finding> =
         nodes.iter().flat_map(|node| of_node(world, node, leases.get(node.name.as_str()).copied())).collect();
+    found.extend(ranges(nodes));
     if !nodes.is_empty() && nodes.iter().all(closed) {
         let remedy = "take a taint off (`kubectl taint nodes NAME KEY-`) or uncordon a node; pods may tolerate taints instead";
         let cause = "every node is cordoned or has a taint";
         found.push(Finding::warning("nodes", "none takes pods without tolerations", remedy).because(cause));
+    }
+    found
+}
+
+/// Nodes whose pods have the same addresses, and those whose pods have none while those of others do.
+pub fn ranges(nodes: &[Object]) -> Vec<Finding> {
+    let held: Vec<(&str, Vec<IpNet>)> = nodes
+        .iter()
+        .map(|node| (node.name.as_str(), pod_ranges::of(&node.kept).unwrap_or_default()))
+        .collect();
+    if held.iter().all(|(_, ranges)| ranges.is_empty()) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut all: Vec<(IpNet, &str)> =
+        held.iter().flat_map(|(node, ranges)| ranges.iter().map(|range| (*range, *node))).collect();
+    // A range comes right before what lies in it.
+    all.sort_unstable();
+    let mut wide: Option<(IpNet, &str)> = None;
+    let mut shared: Vec<String> = Vec::new();
+    for (range, node) in all {
+        match wide {
+            Some((outer, other)) if outer.contains(&range) => {
+                shared.push(format!("{node} has {range} and {other} has {outer}"));
+            }
+            _ => wide = Some((range, node)),
+        }
+    }
+    if let Some(first) = shared.first() {
+        let more = match shared.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {} like it", counted(more, "pair")),
+        };
+        let what = format!("pods of two nodes have the same addresses: {first}{more}");
+        let remedy =
+            "end the pods of one of them and delete its Node: it registers again and gets another range";
+        let cause = "ranges were written by hand, or before this master gave them";
+        found.push(Finding::problem("nodes", what, remedy).because(cause));
+    }
+    let without: Vec<&str> = held.iter().filter(|(_, own)| own.is_empty()).map(|(node, _)| *node).collect();
+    if !without.is_empty() {
+        let named = without.iter().take(MOST_NAMES).copied().collect::<Vec<_>>().join(", ");
+        let rest = if without.len() > MOST_NAMES { ", ..." } else { "" };
+        let what = format!("{} without a range for pods: {named}{rest}", counted(without.len(), "node"));
+        let remedy = "remove Nodes that are gone for good (`kubectl delete node`), or widen `--cluster-cidr`";
+        found.push(Finding::warning("nodes", what, remedy).because("no range of `--cluster-cidr` is left"));
     }
     found
 }

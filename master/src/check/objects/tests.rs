@@ -106,6 +106,31 @@ fn an_empty_cluster_is_healthy() {
 }
 
 #[test]
+fn ranges_that_are_shared_or_lacking() {
+    let of = |specs: &[Value]| {
+        let names = ["a", "b", "c"].into_iter();
+        let nodes: Vec<Value> =
+            names.zip(specs).map(|(name, spec)| node(name, &ready(), spec.clone())).collect();
+        let leases: Vec<Value> = ["a", "b", "c"].map(|name| lease(name, JUST_NOW)).into();
+        told(&json!({"nodes": nodes, "leases": leases}))
+    };
+    let has = |ranges: &[&str]| json!({"podCIDR": ranges[0], "podCIDRs": ranges});
+    assert_eq!(of(&[json!({}), json!({})]), [""; 0]);
+    assert_eq!(of(&[has(&["10.0.0.0/24", "fd00::/64"]), has(&["10.0.1.0/24"])]), [""; 0]);
+    assert_eq!(
+        of(&[has(&["10.0.1.0/24", "fd00::/64"]), has(&["10.0.0.0/16"]), has(&["10.0.9.0/24", "fd00::/64"])]),
+        [
+            "!nodes: pods of two nodes have the same addresses: a has 10.0.1.0/24 and b has 10.0.0.0/16, and 2 pairs like it: ranges \
+             were written by hand, or before this master gave them"
+        ]
+    );
+    assert_eq!(
+        of(&[has(&["10.0.1.0/24"]), json!({})]),
+        ["nodes: 1 node without a range for pods: b: no range of `--cluster-cidr` is left"]
+    );
+}
+
+#[test]
 fn nodes_that_are_silent_unwell_or_closed() {
     let not = |kind: &str, status: &str, reason: &str| json!([{"type": kind, "status": status, "reason": reason, "message": "m."}, {"type": "Ready", "status": "True", "lastHeartbeatTime": NOW}]);
     for (nodes, leases, expected) in [

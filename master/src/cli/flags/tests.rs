@@ -156,7 +156,7 @@ fn every_mistake_is_told_at_once() {
         csr_approval_policy: some("maybe"),
         node_admission: some("closed"),
         node_allowlist: vec!["10.0.0.0/33".to_owned()],
-        cluster_cidr: some("10.0.0.0"),
+        cluster_cidr: vec!["10.0.0.0".to_owned()],
         service_cluster_ip_range: vec!["10.0.0.0/31".to_owned()],
         cluster_domain: some("a..b"),
         scheduler: some("perhaps"),
@@ -185,6 +185,43 @@ fn what_goes_with_what_is_told_beside_other_mistakes() {
     let flags = RunFlags { etcd_servers: vec!["a:1".to_owned()], ..flags };
     let found = read(&flags, None, None).unwrap_err();
     assert!(found.iter().all(|line| !line.contains("--etcd-servers is missing")), "{found:?}");
+}
+
+#[test]
+fn nodes_get_pieces_of_ranges() {
+    let many = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let flags = |ranges: &str, sizes: [&str; 3]| {
+        let [one, v4, v6] = sizes.map(|size| (!size.is_empty()).then(|| size.to_owned()));
+        RunFlags {
+            cluster_cidr: many(ranges),
+            node_cidr_mask_size: one,
+            node_cidr_mask_size_ipv4: v4,
+            node_cidr_mask_size_ipv6: v6,
+            ..RunFlags::default()
+        }
+    };
+    for (ranges, sizes, expected) in [
+        ("", ["", "", ""], "10.244.0.0/16 24"),
+        ("10.1.2.3/16", ["26", "", ""], "10.1.0.0/16 26"),
+        ("fd00::/48,10.0.0.0/8", ["", "22", ""], "fd00::/48 64 10.0.0.0/8 22"),
+        ("fd00::/48", ["56", "", "60"], "fd00::/48 60"),
+    ] {
+        let given = read(&flags(ranges, sizes), None, None).unwrap().options.pods.given();
+        let given: Vec<String> = given.iter().map(|it| format!("{} {}", it.network, it.piece)).collect();
+        assert_eq!(given.join(" "), expected);
+    }
+    for (ranges, sizes, expected) in [
+        ("10.0.0.0/8,10.244.0.0/16", ["", "", ""], "two ranges of one family"),
+        ("10.0.0.0/8,fd00::/48", ["24", "", ""], "--node-cidr-mask-size-ipv4 and"),
+        ("10.0.0.0/25", ["", "", ""], "--node-cidr-mask-size-ipv4 is 24"),
+        ("10.0.0.0/16", ["31", "", ""], "from 16 to 30"),
+        ("here", ["", "", ""], "is no network"),
+    ] {
+        let mistakes = read(&flags(ranges, sizes), None, None).unwrap_err();
+        assert!(mistakes.len() == 1 && mistakes[0].contains(expected), "{mistakes:?}");
+    }
+    let off = RunFlags { allocate_node_cidrs: some("false"), ..RunFlags::default() };
+    assert!(read(&off, None, None).unwrap().options.pods.given().is_empty());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 
 use kubelet::network::nft::{Error, Protocol, Rules};
+use tests::{DEADLINE, wait_until};
 
 use super::stage::{
     At, BRIDGE, Stage, UNANSWERED_AFTER, WHO, bracketed, ensure, gateway, ip, node, of, port, run, set,
@@ -90,6 +91,31 @@ async fn the_same_port_of_two_protocols_leads_to_two_pods() {
     assert_eq!(stage.ask_udp(At::Node, "127.0.0.1:53"), Ok("PodA hears 10.88.1.1".to_owned()));
     assert_eq!(stage.ask_udp(At::Outside, "[fd99::1]:53"), Ok("PodA hears fd99::2".to_owned()));
     stage.assert_heard(At::Outside, "192.0.2.1:53", At::PodB, "192.0.2.2");
+}
+
+#[tokio::test]
+async fn a_client_over_udp_that_never_pauses_goes_where_the_port_leads() {
+    let stage = Stage::new().await;
+    let mut rules = Rules::open().unwrap();
+    let at = |to| [of(Protocol::Udp, "0.0.0.0", 53, to), of(Protocol::Udp, "::", 53, to)];
+    rules.ensure(&node(), &[].into()).unwrap();
+    for node in ["192.0.2.1:53", "[fd99::1]:53"] {
+        let client = stage.udp_client(At::Outside, node);
+        let hears = async |from: &str| {
+            let look = async || match client() {
+                Ok(told) if told.starts_with(from) => Ok(()),
+                other => Err(format!("{node}: {other:?}")),
+            };
+            wait_until(DEADLINE, look).await.unwrap();
+        };
+        let refused = client().unwrap_err();
+        rules.add(BRIDGE, &at(At::PodA)).unwrap();
+        hears("PodA").await;
+        rules.add(BRIDGE, &at(At::PodB)).unwrap();
+        hears("PodB").await;
+        rules.take(BRIDGE, &at(At::PodB)).unwrap();
+        assert_eq!(client().unwrap_err(), refused, "nobody has the port any more");
+    }
 }
 
 #[tokio::test]

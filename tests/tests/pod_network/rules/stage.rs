@@ -151,16 +151,22 @@ impl Stage {
 
     /// The same over UDP.
     pub fn ask_udp(&self, who: At, to: &str) -> Result<String, String> {
-        self.at(who, || {
-            let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
-            let socket = UdpSocket::bind(any).unwrap();
-            socket.connect(to.parse::<SocketAddr>().unwrap()).map_err(|error| error.to_string())?;
+        self.udp_client(who, to)()
+    }
+
+    /// Somebody who asks over UDP, by the same port of its own each time.
+    pub fn udp_client(&self, who: At, to: &str) -> impl Fn() -> Result<String, String> {
+        let any = if to.starts_with('[') { "[::]:0" } else { "0.0.0.0:0" };
+        let socket = self.at(who, || UdpSocket::bind(any).unwrap());
+        let to = to.parse::<SocketAddr>().unwrap();
+        move || {
+            socket.connect(to).map_err(|error| error.to_string())?;
             socket.set_read_timeout(Some(DEADLINE)).unwrap();
             socket.send(b"?").map_err(|error| error.to_string())?;
             let mut told = [0; 100];
             let length = socket.recv(&mut told).map_err(|error| error.to_string())?;
             Ok(String::from_utf8_lossy(&told[..length]).into_owned())
-        })
+        }
     }
 
     /// A client hears from somebody in the end, whoever that takes it for.

@@ -1,0 +1,176 @@
+//! A node that has joined, as its cluster knows it: its Node there, and what it hears of the others.
+//!
+//! `follow` is how anything of the cluster is followed, by a list and a watch behind it; `register` keeps the node's own Node. What is
+//! pure decides: `node` what is written of it, `roster` what the network of pods goes by, `kept` is that on the disk.
+
+mod follow;
+mod kept;
+mod node;
+mod register;
+mod roster;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use self::follow::{Told, follow};
+use self::kept::Kept;
+use self::register::Register;
+use self::roster::{Line, Roster};
+use crate::identity::{Api, Known, Trouble, Voice};
+use crate::network::Members;
+use crate::report::Outbox;
+
+/// What is told is looked at again after so long though nothing was heard.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// The path of Nodes in the API.
+const NODES: &str = "/api/v1/nodes";
+
+/// What the cluster is told, and by whom.
+#[derive(Debug)]
+pub struct Settings {
+    /// The node's name.
+    pub node: String,
+    /// Where what is known of other nodes is kept.
+    pub root_dir: PathBuf,
+    /// The ranges that pods of this node have addresses of: it asks for these.
+    pub claim: Vec<IpNet>,
+    /// The way to the API server.
+    pub way: watch::Receiver<Option<Known>>,
+    /// The Node as this node shows it itself.
+    pub shown: watch::Receiver<Arc<Map<String, Value>>>,
+}
+
+/// Begins to keep the Node and to follow the others; what is known of them, at first as it was kept on the disk.
+pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> watch::Receiver<Option<Arc<Members>>> {
+    let (told, members) = watch::channel(None);
+    let voice = || Voice::new(&settings.node, outbox.clone());
+    let apis = connect(settings.way.clone(), voice());
+    let missing = Arc::new(Notify::new());
+    let register = Register {
+        node: settings.node.clone(),
+        claim: settings.claim,
+        members: members.clone(),
+        apis: apis.clone(),
+        shown: settings.shown,
+        missing: missing.clone(),
+        voice: voice(),
+    };
+    tokio::spawn(register.run());
+    let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing };
+    tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
+    members
+}
+
+/// The directory of what is kept of a cluster.
+fn directory(root_dir: &Path) -> PathBuf {
+    root_dir.join("cluster")
+}
+
+/// A client for the way of each moment; requests that are under way go on over the one they began with.
+fn connect(mut way: watch::Receiver<Option<Known>>, mut voice: Voice) -> watch::Receiver<Option<Arc<Api>>> {
+    let (shown, apis) = watch::channel(None);
+    tokio::spawn(async move {
+        loop {
+            let known = way.borrow_and_update().clone();
+            let api = match known.as_ref().map(Api::new).transpose() {
+                Ok(api) => api.map(Arc::new),
+                Err(trouble) => {
+                    voice.warn(
+                        "ClusterTrouble",
+                        format!("the API server cannot be asked: {trouble}"),
+                        jiff::Timestamp::now(),
+                    );
+                    None
+                }
+            };
+            shown.send_replace(api);
+            if way.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    apis
+}
+
+/// Hears of all nodes, and tells what the network goes by.
+struct Listener {
+    node: String,
+    voice: Voice,
+    told: watch::Sender<Option<Arc<Members>>>,
+    /// Told when the cluster has no Node for this node.
+    missing: Arc<Notify>,
+}
+
+impl Listener {
+    async fn run(mut self, apis: watch::Receiver<Option<Arc<Api>>>, kept: Kept) {
+        if let Some(members) = kept.read().await {
+            self.told.send_replace(Some(Arc::new(members)));
+        }
+        tokio::spawn(kept.write(self.told.subscribe()));
+        let roster = Mutex::new(Roster::new(&self.node));
+        let own = format!("?fieldSelector=metadata.name%3D{}", self.node);
+        let mut sees_all = true;
+        loop {
+            let selector = if sees_all { "" } else { own.as_str() };
+            let (node, told, missing) = (&self.node, &self.told, &self.missing);
+            let look = |heard: Option<Told<Line>>| {
+                let mut roster = roster.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Some(heard) = heard {
+                    roster.hear(heard);
+                    if !roster.has(node) {
+                        missing.notify_one();
+                    }
+                }
+                tell(&mut roster, told);
+            };
+            let mut hear = |heard| look(Some(heard));
+            let trouble = {
+                let mut following = pin!(follow(apis.clone(), NODES, selector, &mut hear, &mut self.voice));
+                loop {
+                    tokio::select! {
+                        trouble = &mut following => break trouble,
+                        // Those that were waited for may be waited for no longer.
+                        () = tokio::time::sleep(LOOK_AGAIN) => look(None),
+                    }
+                }
+            };
+            let Some(trouble) = trouble else { return };
+            if sees_all && trouble.is_code(403) && !trouble.is_unregistered() {
+                // A stock server shows a node no Node but its own.
+                let text = format!(
+                    "the API server shows this node no other nodes ({trouble}), so pods here do not reach those of other nodes by \
+                     themselves; let nodes read nodes: kubectl create clusterrolebinding nodes-read-nodes --clusterrole=NAME \
+                     --group=system:nodes, with a ClusterRole that may get, list and watch nodes"
+                );
+                self.voice.warn("NodesNotShown", text, jiff::Timestamp::now());
+                sees_all = false;
+            }
+        }
+    }
+}
+
+/// Tells what is known now, if it is news.
+fn tell(roster: &mut Roster, told: &watch::Sender<Option<Arc<Members>>>) {
+    told.send_if_modified(|before| {
+        let Some(members) = roster.members(before.as_deref(), Instant::now()) else { return false };
+        if before.as_deref() == Some(&members) {
+            return false;
+        }
+        *before = Some(Arc::new(members));
+        true
+    });
+}
+
+/// Whether trouble is that of the certificate, which whoever keeps it tells.
+fn is_told_elsewhere(trouble: &Trouble) -> bool {
+    trouble.is_unregistered() || trouble.is_code(401)
+}

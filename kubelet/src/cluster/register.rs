@@ -1,0 +1,164 @@
+//! Keeps this node's Node: makes it, takes over one that is there, tells how the node is, and makes it again when it is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::{NODES, is_told_elsewhere, node};
+use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::network::Members;
+
+/// How the node is is told so often though nothing has changed: the stock `nodeStatusReportFrequency`.
+const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
+/// What changes within this time is told together.
+const GATHER: Duration = Duration::from_millis(200);
+/// No server is obeyed that wants to be left alone for longer.
+const LONGEST_OBEYED: Duration = Duration::from_secs(600);
+
+/// Who keeps it.
+pub struct Register {
+    /// The node's name.
+    pub node: String,
+    /// The ranges that it asks for, where its cluster has never given it any.
+    pub claim: Vec<IpNet>,
+    /// What its cluster has given it.
+    pub members: watch::Receiver<Option<Arc<Members>>>,
+    /// Whom to tell.
+    pub apis: watch::Receiver<Option<Arc<Api>>>,
+    /// The Node as this node shows it itself.
+    pub shown: watch::Receiver<Arc<Map<String, Value>>>,
+    /// Told when the cluster has no Node for this node.
+    pub missing: Arc<Notify>,
+    /// Who tells people.
+    pub voice: Voice,
+}
+
+/// The Node as the cluster has it, when it was written last.
+#[derive(Debug)]
+struct There {
+    object: Value,
+    due: Instant,
+}
+
+impl Register {
+    /// Keeps it for as long as the kubelet runs.
+    pub async fn run(mut self) {
+        let mut there: Option<There> = None;
+        let mut failures = 0_u32;
+        loop {
+            let api = self.apis.borrow_and_update().clone();
+            let shown = self.shown.borrow_and_update().clone();
+            let Some(api) = api.filter(|_| node::is_whole(&shown)) else {
+                tokio::select! {
+                    changed = self.apis.changed() => if changed.is_err() { return },
+                    changed = self.shown.changed() => if changed.is_err() { return },
+                }
+                continue;
+            };
+            match self.keep(&api, &shown, there.take()).await {
+                Ok(found) => {
+                    failures = 0;
+                    there = self.wait(found).await;
+                }
+                Err(trouble) => {
+                    self.complain(&trouble, failures);
+                    let asked = trouble.retry_after().unwrap_or_default().min(LONGEST_OBEYED);
+                    let pause = back_off(failures, chance()).max(asked);
+                    failures = failures.saturating_add(1);
+                    tokio::select! {
+                        changed = self.apis.changed() => if changed.is_err() { return },
+                        () = tokio::time::sleep(pause) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes what is to be written now; what it knows of the Node then.
+    async fn keep(
+        &mut self,
+        api: &Api,
+        shown: &Map<String, Value>,
+        there: Option<There>,
+    ) -> Result<There, Trouble> {
+        let path = format!("{NODES}/{}", self.node);
+        let (mut object, due) = match there {
+            Some(there) => (there.object, there.due),
+            // One that was there before is told all of it at once.
+            None => (self.found(api, &path, shown).await?, Instant::now()),
+        };
+        if let Some(labels) = node::relabelled(shown, &object) {
+            object = api.patch(&path, &labels).await?;
+        }
+        let now = Instant::now();
+        let Some(status) = node::restated(shown, &object, now >= due) else {
+            return Ok(There { object, due });
+        };
+        let object = api.patch(&format!("{path}/status"), &status).await?;
+        Ok(There { object, due: now + HEARTBEAT })
+    }
+
+    /// The Node, made where there is none.
+    async fn found(&mut self, api: &Api, path: &str, shown: &Map<String, Value>) -> Result<Value, Trouble> {
+        match api.get(path).await {
+            Err(trouble) if trouble.is_code(404) => {}
+            found => return found,
+        }
+        // After its Node was deleted, or the master lost it, pods have the addresses still that they were given by it.
+        let given = self.members.borrow().as_ref().map(|members| members.own.clone()).unwrap_or_default();
+        let claim = if given.is_empty() { &self.claim } else { &given };
+        match api.post(NODES, &node::made(shown, claim)).await {
+            Ok(made) => {
+                let range = made["spec"]["podCIDR"].as_str();
+                let range =
+                    range.map_or_else(String::new, |range| format!(", its pods have addresses of {range}"));
+                let text = format!("node {} is registered at {}{range}", self.node, api.server());
+                self.voice.tell("NodeRegistered", text);
+                Ok(made)
+            }
+            // Somebody was first.
+            Err(trouble) if trouble.is_code(409) => api.get(path).await,
+            Err(trouble) => Err(trouble),
+        }
+    }
+
+    /// Waits until something may have to be written; what is known of the Node still.
+    async fn wait(&mut self, there: There) -> Option<There> {
+        tokio::select! {
+            // What is shown changes for as long as the kubelet runs, or not any more.
+            changed = self.shown.changed() => if changed.is_err() { std::future::pending::<()>().await },
+            // Another way to the same Node; and it may be another cluster's.
+            _ = self.apis.changed() => return None,
+            () = self.missing.notified() => return None,
+            () = tokio::time::sleep_until(there.due) => {}
+        }
+        tokio::time::sleep(GATHER).await;
+        Some(there)
+    }
+
+    /// Tells a person, who may have to do something.
+    fn complain(&mut self, trouble: &Trouble, failures: u32) {
+        // A master that is away for a moment is no news, and whoever keeps the certificate tells what is wrong with that.
+        let is_away = matches!(trouble, Trouble::Unreachable { .. }) && failures == 0;
+        // A Node that goes at the moment at which it is written is made again.
+        let is_gone = trouble.is_code(404) && failures == 0;
+        if is_away || is_gone || is_told_elsewhere(trouble) {
+            return;
+        }
+        let remedy = match trouble {
+            Trouble::Refused { code: 403, .. } if !trouble.has_remedy() => {
+                "; let the node in there (docs/joining.md, \"Registered, ready, trusted\"), the kubelet tries again by itself"
+            }
+            _ => "",
+        };
+        let node = &self.node;
+        let text =
+            format!("node {node} cannot be shown to its cluster: {trouble}{remedy}; its own pods run on");
+        self.voice.warn("NodeNotRegistered", text, Timestamp::now());
+    }
+}

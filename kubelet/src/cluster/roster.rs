@@ -1,0 +1,193 @@
+//! Who is in the cluster, as far as the network of pods goes by it. Pure.
+//!
+//! Nothing is taken away on doubt: a list without this node itself is of a master that has lost something, and says nothing of the others
+//! either. The node registers again then, as all others do, and until they have had the time, those that were known before are kept.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use serde::Deserialize;
+use tokio::time::Instant;
+
+use super::follow::Told;
+use crate::network::{Member, Members};
+
+/// Most addresses of one kind and ranges of one node that are looked at: one a family, and a few for whoever writes more.
+const MOST: usize = 8;
+/// How long others that were known are waited for after this node had to register again: nodes look for their master every half
+/// minute.
+pub(super) const RETURN: Duration = Duration::from_secs(5 * 60);
+
+/// What is read of a Node.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    metadata: Metadata,
+    spec: Option<Spec>,
+    status: Option<Status>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    uid: String,
+    creation_timestamp: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Spec {
+    #[serde(rename = "podCIDR")]
+    range: Option<String>,
+    #[serde(rename = "podCIDRs")]
+    ranges: Option<Vec<String>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Status {
+    addresses: Option<Vec<Address>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Address {
+    #[serde(rename = "type")]
+    kind: String,
+    address: String,
+}
+
+/// What is kept of it.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    uid: String,
+    /// As it is written, which sorts as times do.
+    created: String,
+    addresses: Vec<IpAddr>,
+    ranges: Vec<IpNet>,
+}
+
+/// All nodes that were heard of.
+#[derive(Debug)]
+pub struct Roster {
+    own: String,
+    nodes: BTreeMap<String, Seen>,
+    /// The identity of the own Node when it was there last.
+    known_as: Option<String>,
+    /// Until when those are waited for that were known before.
+    waits_until: Option<Instant>,
+    /// Those of them that have gone since, as somebody has said.
+    gone: BTreeSet<String>,
+}
+
+impl Roster {
+    /// Nobody, for the node of that name.
+    pub fn new(own: &str) -> Self {
+        Self {
+            own: own.to_owned(),
+            nodes: BTreeMap::new(),
+            known_as: None,
+            waits_until: None,
+            gone: BTreeSet::new(),
+        }
+    }
+
+    /// Takes in what is heard.
+    pub fn hear(&mut self, told: Told<Line>) {
+        match told {
+            Told::All(lines) => self.nodes = lines.into_iter().map(seen).collect(),
+            Told::Put(line) => {
+                let (name, seen) = seen(line);
+                self.nodes.insert(name, seen);
+            }
+            Told::Gone(line) => {
+                self.nodes.remove(&line.metadata.name);
+                if self.waits_until.is_some() {
+                    self.gone.insert(line.metadata.name);
+                }
+            }
+        }
+    }
+
+    /// Whether that node is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.nodes.contains_key(name)
+    }
+}
+
+impl Roster {
+    /// What the network goes by, given what it has gone by so far; `None` when nothing sensible is known.
+    pub fn members(&mut self, before: Option<&Members>, now: Instant) -> Option<Members> {
+        let own = self.nodes.get(&self.own)?;
+        if self.known_as.as_ref() != Some(&own.uid) {
+            // Also at the first word after a start: what was kept on the disk may be of a master that has lost it since.
+            self.waits_until = Some(now + RETURN);
+            self.known_as = Some(own.uid.clone());
+            self.gone.clear();
+        }
+        if self.waits_until.is_some_and(|until| now >= until) {
+            self.waits_until = None;
+            self.gone.clear();
+        }
+        let age = |name: &str, seen: &Seen| (seen.created.clone(), name.to_owned());
+        let own_age = age(&self.own, own);
+        let mut others: Vec<(&String, &Seen)> =
+            self.nodes.iter().filter(|(name, _)| **name != self.own).collect();
+        others.sort_by_key(|(name, seen)| age(name, seen));
+        let mut others: Vec<Member> = others
+            .into_iter()
+            .map(|(name, seen)| Member {
+                name: name.clone(),
+                is_older: age(name, seen).cmp(&own_age) == Ordering::Less,
+                addresses: seen.addresses.clone(),
+                ranges: seen.ranges.clone(),
+            })
+            .collect();
+        if self.waits_until.is_some() {
+            let missing = before.into_iter().flat_map(|before| &before.others);
+            let is_missing =
+                |one: &&Member| !self.nodes.contains_key(&one.name) && !self.gone.contains(&one.name);
+            let missing = missing.filter(is_missing).filter(|one| self.is_free(one));
+            // Whoever is not there claims nothing against those who are.
+            others.extend(missing.map(|one| Member { is_older: false, ..one.clone() }));
+        }
+        Some(Members { own: own.ranges.clone(), others })
+    }
+
+    /// Whether nobody who is there has anything of what one has that is not.
+    fn is_free(&self, one: &Member) -> bool {
+        let overlap = |a: &IpNet, b: &IpNet| a.contains(b) || b.contains(a);
+        let mut taken = self.nodes.values().flat_map(|seen| &seen.ranges);
+        let taken_addresses = |ip: &IpAddr| self.nodes.values().any(|seen| seen.addresses.contains(ip));
+        !taken.any(|range| one.ranges.iter().any(|own| overlap(range, own)))
+            && !one.addresses.iter().any(taken_addresses)
+    }
+}
+
+/// What is kept of a Node, by its name. What does not read is not there.
+fn seen(line: Line) -> (String, Seen) {
+    let Line { metadata, spec, status } = line;
+    let spec = spec.unwrap_or_default();
+    let ranges = match spec.ranges.filter(|all| !all.is_empty()) {
+        Some(all) => all,
+        None => spec.range.into_iter().collect(),
+    };
+    let addresses = status.and_then(|status| status.addresses).unwrap_or_default();
+    let internal = addresses.iter().filter(|address| address.kind == "InternalIP");
+    let seen = Seen {
+        uid: metadata.uid,
+        created: metadata.creation_timestamp.unwrap_or_default(),
+        addresses: internal.filter_map(|address| address.address.parse().ok()).take(MOST).collect(),
+        ranges: ranges
+            .iter()
+            .filter_map(|text| text.parse::<IpNet>().ok())
+            .map(|net| net.trunc())
+            .take(MOST)
+            .collect(),
+    };
+    (metadata.name, seen)
+}

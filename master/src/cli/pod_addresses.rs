@@ -1,0 +1,43 @@
+//! The flags of pods' addresses: what each may say, and what they must say together.
+
+use command::Wanted;
+use ipnet::IpNet;
+
+use crate::options::PodAddresses;
+
+/// What [`check`] looks at together.
+pub const FLAGS: &[&str] =
+    &["--cluster-cidr", "--node-cidr-mask-size", "--node-cidr-mask-size-ipv4", "--node-cidr-mask-size-ipv6"];
+
+/// A range of pods.
+pub fn range(text: &str) -> Result<IpNet, Wanted> {
+    let range = text.parse::<IpNet>().map(|range| range.trunc());
+    range.map_err(|_| "is no network, write one like 10.244.0.0/16".to_owned())
+}
+
+/// What these flags say together and should not.
+pub fn check(pods: &PodAddresses) -> Vec<String> {
+    let families = |is_v4: bool| pods.ranges.iter().filter(|range| (range.addr().is_ipv4()) == is_v4).count();
+    if families(true) > 1 || families(false) > 1 {
+        return vec![
+            "--cluster-cidr names two ranges of one family: write one of IPv4, one of IPv6, or one of each"
+                .to_owned(),
+        ];
+    }
+    if pods.piece.is_some() && pods.ranges.len() > 1 {
+        return vec!["--node-cidr-mask-size is of one family alone: write --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6".to_owned()];
+    }
+    let mistake = |range: &IpNet| {
+        let (piece, shortest, longest) =
+            (pods.piece_of(range), range.prefix_len(), range.max_prefix_len() - 2);
+        let flag = match (pods.piece, range) {
+            (Some(_), _) => "--node-cidr-mask-size",
+            (None, IpNet::V4(_)) => "--node-cidr-mask-size-ipv4",
+            (None, IpNet::V6(_)) => "--node-cidr-mask-size-ipv6",
+        };
+        (!(shortest..=longest).contains(&piece)).then(|| {
+            format!("{flag} is {piece}, and a node of --cluster-cidr {range} gets one from {shortest} to {longest}")
+        })
+    };
+    pods.ranges.iter().filter_map(mistake).collect()
+}

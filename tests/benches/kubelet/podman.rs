@@ -1,0 +1,73 @@
+//! The peer: `podman kube play` of the same pod, in a network namespace of its own, with its own pause image.
+
+use std::fs;
+use std::process::Command;
+
+use futures_util::TryStreamExt as _;
+use tempfile::TempDir;
+use tests::{Engine, Host, IMAGE};
+
+use crate::clock::{Nanos, now};
+use crate::manifests;
+
+/// Podman with folders of its own.
+pub struct Podman {
+    folder: TempDir,
+    host: Host,
+}
+
+impl Podman {
+    /// Podman that has the image of the pods.
+    pub async fn new(engine: &Engine) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let image: Vec<_> = engine.docker().export_image(IMAGE).try_collect().await.unwrap();
+        fs::write(folder.path().join("image.tar"), image.concat()).unwrap();
+        // The same program starts containers for both, and the limits are those that a process here may set.
+        let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(1 << 20);
+        let configuration = format!(
+            "[containers]\ndefault_ulimits = [\"nofile={open}:{open}\"]\n[engine]\nruntime = \"runc\"\n\
+             events_logger = \"file\"\ncgroup_manager = \"cgroupfs\"\n"
+        );
+        fs::write(folder.path().join("containers.conf"), configuration).unwrap();
+        let podman = Self { folder, host: Host::new().await };
+        let image = podman.path("image.tar");
+        podman.run(&["load", "--quiet", "--input", &image]);
+        // Its pause image is made when it is first wanted.
+        podman.play("first");
+        podman
+    }
+
+    /// Plays a pod of one container, and takes it down again: nanoseconds from the command to the start of the container.
+    pub fn play(&self, name: &str) -> Nanos {
+        let file = self.path(&format!("{name}.yaml"));
+        let manifest = manifests::one_container(name).replace(IMAGE, &format!("localhost/{IMAGE}"));
+        fs::write(&file, manifest).unwrap();
+        let begin = now();
+        self.run(&["kube", "play", &file]);
+        let started =
+            self.run(&["inspect", &format!("{name}-app"), "--format", "{{.State.StartedAt.UnixNano}}"]);
+        self.run(&["kube", "down", &file]);
+        started.trim().parse::<Nanos>().unwrap() - begin
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn run(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/proc/{}/ns/net", self.host.pid())).args(["--", "podman"]);
+        command.env("CONTAINERS_CONF", self.path("containers.conf"));
+        for (flag, name) in [("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp")] {
+            command.args([flag, &self.path(name)]);
+        }
+        let output = command.args(arguments).output().unwrap();
+        let told = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success(),
+            "podman {arguments:?}: {}{told}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        told
+    }
+}
