@@ -49,16 +49,15 @@ pub struct Settings {
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
 }
 
-/// Begins to keep the Node and to follow the others; what is known of them, at first as it was kept on the disk.
-pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> watch::Receiver<Option<Arc<Members>>> {
-    let (told, members) = watch::channel(None);
+/// Begins to keep the Node and to follow the others; `told` is what is known of them, at first as it was kept on the disk.
+pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
     let voice = || Voice::new(&settings.node, outbox.clone());
     let apis = connect(settings.way.clone(), voice());
     let missing = Arc::new(Notify::new());
     let register = Register {
         node: settings.node.clone(),
         claim: settings.claim,
-        members: members.clone(),
+        members: told.subscribe(),
         apis: apis.clone(),
         shown: settings.shown,
         missing: missing.clone(),
@@ -67,7 +66,6 @@ pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> watch::Receiver<Option
     tokio::spawn(register.run());
     let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
-    members
 }
 
 /// The directory of what is kept of a cluster.

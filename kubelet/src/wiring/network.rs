@@ -17,18 +17,15 @@ use crate::runtime::Runtime;
 pub(super) struct Connected {
     /// The engine whose sandboxes have addresses.
     pub runtime: Arc<dyn Runtime>,
+    /// Whether pods of this node have a network, and if not, why; nothing changes any more once nobody tells.
+    pub health: watch::Receiver<Result<(), String>>,
     native: Option<(Arc<Native>, JoinHandle<()>)>,
 }
 
 impl Connected {
     /// The ranges that pods get addresses of from the kubelet; none where the engine gives them.
     pub fn ranges(&self) -> Vec<IpNet> {
-        self.native.iter().flat_map(|(native, _)| native.ranges()).copied().collect()
-    }
-
-    /// Whether pods have a network, and why not.
-    pub fn has_network(&self) -> watch::Receiver<Result<(), String>> {
-        watch::channel(Ok(())).1
+        self.native.iter().flat_map(|(native, _)| native.current()).collect()
     }
 
     /// Lets go of it: where no pod is left, nothing of it is.
@@ -42,6 +39,7 @@ impl Connected {
 }
 
 /// Connects pods as it was asked for: by the engine, unless the kubelet is to do it or has done it for pods that are there.
+/// `members` are those of the cluster that this node belongs to.
 ///
 /// # Errors
 /// When a native network was asked for, or pods have one, and it cannot be.
@@ -49,6 +47,7 @@ pub(super) async fn connect(
     options: &Options,
     engine: Arc<dyn Runtime>,
     outbox: &Arc<Outbox>,
+    members: Option<native::Cluster>,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     let gives = match options.pod_network {
@@ -56,7 +55,9 @@ pub(super) async fn connect(
         None => !options.pod_cidrs.is_empty(),
     };
     if !gives && !Native::is_in_use(&directory) {
-        return Ok(Connected { runtime: engine, native: None });
+        // The engine's network is the engine's to answer for.
+        let (_, health) = watch::channel(Ok(()));
+        return Ok(Connected { runtime: engine, health, native: None });
     }
     let settings = native::Settings {
         node: options.node_name.clone(),
@@ -79,13 +80,14 @@ pub(super) async fn connect(
     for note in notes {
         outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
     }
-    let keeper = native::keep(native.clone(), outbox.clone(), options.node_name.clone());
+    let (health, healthy) = watch::channel(Ok(()));
+    let keeper = native::keep(native.clone(), outbox.clone(), members, health);
     let runtime = if gives {
-        let ranges: Vec<String> = native.ranges().iter().map(ToString::to_string).collect();
+        let ranges: Vec<String> = native.current().iter().map(ToString::to_string).collect();
         tracing::info!("pods get addresses of {}", ranges.join(" and "));
         Networked::new(engine, native.clone())
     } else {
         Networked::for_old_ones(engine, native.clone())
     };
-    Ok(Connected { runtime, native: Some((native, tokio::spawn(keeper))) })
+    Ok(Connected { runtime, health: healthy, native: Some((native, tokio::spawn(keeper))) })
 }

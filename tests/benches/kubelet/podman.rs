@@ -1,7 +1,6 @@
 //! The peer: `podman kube play` of the same pod, in a network namespace of its own, with its own pause image.
 
 use std::fs;
-use std::process::Command;
 
 use futures_util::TryStreamExt as _;
 use tempfile::TempDir;
@@ -55,8 +54,7 @@ impl Podman {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/proc/{}/ns/net", self.host.pid())).args(["--", "podman"]);
+        let mut command = self.host.command("podman");
         command.env("CONTAINERS_CONF", self.path("containers.conf"));
         for (flag, name) in [("--root", "root"), ("--runroot", "run"), ("--tmpdir", "tmp")] {
             command.args([flag, &self.path(name)]);

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod across;
 mod addresses;
 mod faults;
 mod machine;

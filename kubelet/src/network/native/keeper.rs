@@ -1,100 +1,216 @@
-//! Sees to it that what was laid stays: whoever takes a bridge or a cable away finds it made good, and named in an event.
+//! Sees to it that what was laid stays: whoever takes a bridge or a cable away finds it made good, and named in an event. What the
+//! cluster says of its nodes is taken in as soon as it is known.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
-use netlink_packet_route::RouteNetlinkMessage as Message;
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket};
+use tokio::sync::watch;
 
-use super::Native;
-use super::bridge::is_cable;
 use super::links::Link;
 use super::netlink::Netlink;
 use super::netns::Namespace;
-use super::packets;
+use super::news::{Due, News};
+use super::nodes::Joined;
 use super::record::Record;
 use super::state::{Key, Process};
+use super::{Native, packets};
 use crate::disk;
+use crate::network::members::Members;
 use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
 
-/// Links and addresses: `RTMGRP_LINK`, `RTMGRP_IPV4_IFADDR` and `RTMGRP_IPV6_IFADDR` of rtnetlink.
-const GROUPS: u32 = 0x1 | 0x10 | 0x100;
 /// One change comes with others, our own among them: they are looked at together.
 const SETTLES: Duration = Duration::from_millis(200);
-/// After a look that failed.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// After a look that failed, and twice as long after each that follows, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Ways to other nodes are looked at this often though nothing was heard: what a router does is not.
+const LOOK_ANYWAY: Duration = Duration::from_secs(60);
 
-/// Looks whenever something of the network changes, until the kubelet ends.
-pub async fn keep(native: Arc<Native>, outbox: Arc<Outbox>, node: String) {
+/// What the cluster says, `None` while it is not known.
+pub type Cluster = watch::Receiver<Option<Arc<Members>>>;
+/// Whether pods of the node have a network, and if not, why.
+pub type Health = watch::Sender<Result<(), String>>;
+
+/// Looks whenever something of the network or the cluster changes, until the kubelet ends. `cluster` is that of a node that
+/// belongs to one.
+pub async fn keep(native: Arc<Native>, outbox: Arc<Outbox>, cluster: Option<Cluster>, health: Health) {
+    let mut keeper =
+        Keeper { native, outbox, cluster, health, standing: Standing::default(), told: BTreeSet::new() };
     loop {
-        if let Err(error) = follow(&native, &outbox, &node).await {
-            tracing::warn!(%error, "cannot see what becomes of the network of pods; trying again");
+        if let Err(error) = keeper.follow().await {
+            tracing::warn!(%error, "cannot hear what becomes of the network of pods; trying again");
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(FIRST_PAUSE).await;
     }
 }
 
-async fn follow(native: &Arc<Native>, outbox: &Arc<Outbox>, node: &str) -> io::Result<()> {
-    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
-    socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
-    let mut rules = Watch::new().map_err(io::Error::other)?;
-    // Both once before the first change, for what has happened while nobody looked.
-    let (mut links_changed, mut rules_changed) = (true, true);
-    loop {
-        let looking = native.clone();
-        let looked = disk::run(move || {
-            let mut mended = Vec::new();
-            let looked = looking.work(|| {
-                let links = if links_changed { looking.mend(&mut mended) } else { Ok(()) };
-                let rules = if rules_changed { looking.mend_rules(&mut mended) } else { Ok(()) };
-                links.and(rules)
-            });
-            (mended, looked)
-        });
-        let (mended, looked) = looked.await;
-        for mended in mended {
-            outbox.note(About::node(node), Severity::Warning, "PodNetworkRepaired", mended);
-        }
-        looked?;
-        (links_changed, rules_changed) = (false, false);
-        tokio::select! {
-            () = heard_of(&mut socket, &native.bridge.name) => links_changed = true,
-            () = rules.changed() => rules_changed = true,
-        }
-        if links_changed {
-            tokio::time::sleep(SETTLES).await;
-        }
+struct Keeper {
+    native: Arc<Native>,
+    outbox: Arc<Outbox>,
+    cluster: Option<Cluster>,
+    health: Health,
+    standing: Standing,
+    /// Troubles that are told and are still there.
+    told: BTreeSet<String>,
+}
+
+/// What the last look at each came to.
+struct Standing {
+    links: Result<(), String>,
+    rules: Result<(), String>,
+    own: Result<(), String>,
+    /// Of other nodes.
+    troubles: BTreeSet<String>,
+    failed: Option<String>,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self { links: Ok(()), rules: Ok(()), own: Ok(()), troubles: BTreeSet::new(), failed: None }
     }
 }
 
-/// Waits for a change of something of ours.
-async fn heard_of(socket: &mut TokioSocket, bridge: &str) {
-    while !concerns(&socket.recv_from_full().await, bridge) {}
+/// What the node belongs to, at one moment.
+enum Belongs {
+    Nowhere,
+    /// To a cluster that has not been heard of.
+    Somewhere,
+    To(Arc<Members>),
 }
 
-/// Whether what was heard is about something of ours; what cannot be understood or was lost may be.
-fn concerns(heard: &io::Result<(Vec<u8>, SocketAddr)>, bridge: &str) -> bool {
-    let Ok((bytes, _)) = heard else { return true };
-    let Ok(packet) = NetlinkMessage::<Message>::deserialize(bytes) else { return true };
-    match packet.payload {
-        NetlinkPayload::InnerMessage(Message::NewLink(link) | Message::DelLink(link)) => {
-            let name = Link::of(&link).name;
-            name == bridge || is_cable(&name)
+/// What came of one look; `None` of what was not looked at.
+struct Looked {
+    mended: Vec<String>,
+    links: Option<Result<(), String>>,
+    rules: Option<Result<(), String>>,
+    joined: Option<Joined>,
+}
+
+impl Keeper {
+    async fn follow(&mut self) -> io::Result<()> {
+        let mut news = News::listen()?;
+        let mut rules = Watch::new().map_err(io::Error::other)?;
+        // All of it once before the first change, for what has happened while nobody looked.
+        let mut due = Due::ALL;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let belongs = self.belongs();
+            let native = self.native.clone();
+            let looked = disk::run(move || native.look(due, &belongs)).await;
+            self.take_in(looked);
+            let has_failed = self.has_failed();
+            let again = match (has_failed, &self.cluster) {
+                (true, _) => Some(pause),
+                (false, Some(_)) => Some(LOOK_ANYWAY),
+                (false, None) => None,
+            };
+            pause = if has_failed { (pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
+            due = tokio::select! {
+                heard = news.heard(&self.native) => heard,
+                () = rules.changed() => Due { rules: true, ..Due::default() },
+                () = changed(&mut self.cluster) => Due { ways: true, ..Due::default() },
+                () = elapsed(again) => Due::ALL,
+            };
+            if due.links || due.ways {
+                tokio::time::sleep(SETTLES).await;
+                due = news.all_heard(&self.native, due);
+            }
         }
-        NetlinkPayload::InnerMessage(Message::DelAddress(_)) => true,
-        _ => false,
+    }
+
+    fn belongs(&mut self) -> Belongs {
+        match &mut self.cluster {
+            None => Belongs::Nowhere,
+            Some(cluster) => match cluster.borrow_and_update().clone() {
+                Some(members) => Belongs::To(members),
+                None => Belongs::Somewhere,
+            },
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        let Standing { links, rules, failed, .. } = &self.standing;
+        links.is_err() || rules.is_err() || failed.is_some()
+    }
+
+    /// Tells what is new, each trouble once for as long as it lasts.
+    fn take_in(&mut self, looked: Looked) {
+        let Looked { mut mended, links, rules, joined } = looked;
+        let standing = &mut self.standing;
+        standing.links = links.unwrap_or_else(|| standing.links.clone());
+        standing.rules = rules.unwrap_or_else(|| standing.rules.clone());
+        let mut news = Vec::new();
+        if let Some(joined) = joined {
+            mended.extend(joined.mended);
+            news = joined.news;
+            (standing.own, standing.troubles, standing.failed) =
+                (joined.standing, joined.troubles, joined.failed);
+        }
+        let node = &self.native.node;
+        let note = |severity, reason, text| self.outbox.note(About::node(node), severity, reason, text);
+        news.into_iter().for_each(|text| note(Severity::Normal, "PodNetworkRange", text));
+        mended.into_iter().for_each(|text| note(Severity::Warning, "PodNetworkRepaired", text));
+        let Standing { links, rules, own, troubles, failed } = standing;
+        let whole = [&*links, rules, own].into_iter().find(|one| one.is_err()).unwrap_or(&Ok(())).clone();
+        self.health.send_if_modified(|known| std::mem::replace(known, whole.clone()) != whole);
+        let errors = [&*links, rules, own].into_iter().filter_map(|one| one.as_ref().err());
+        let now: BTreeSet<String> = errors.chain(&*troubles).chain(failed.as_ref()).cloned().collect();
+        for text in now.difference(&self.told) {
+            note(Severity::Warning, "PodNetworkTrouble", text.clone());
+        }
+        self.told = now;
+    }
+}
+
+/// Waits for news of the cluster, for ever when nobody will tell any.
+async fn changed(cluster: &mut Option<Cluster>) {
+    if let Some(cluster) = cluster
+        && cluster.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}
+
+async fn elapsed(after: Option<Duration>) {
+    match after {
+        Some(after) => tokio::time::sleep(after).await,
+        None => std::future::pending().await,
     }
 }
 
 impl Native {
+    /// Looks at what is due. Blocks.
+    fn look(&self, due: Due, belongs: &Belongs) -> Looked {
+        let mut looked = Looked { mended: Vec::new(), links: None, rules: None, joined: None };
+        let done = self.work(|| {
+            if due.links {
+                looked.links = Some(self.mend(&mut looked.mended).map_err(|error| error.to_string()));
+            }
+            if due.rules {
+                looked.rules = Some(self.mend_rules(&mut looked.mended).map_err(|error| error.to_string()));
+            }
+            match belongs {
+                Belongs::To(members) if due.ways => looked.joined = Some(self.join(members)),
+                Belongs::Nowhere if due.ways => self.leave()?,
+                Belongs::To(_) | Belongs::Nowhere | Belongs::Somewhere => {}
+            }
+            Ok(())
+        });
+        if let Err(error) = done {
+            looked.links = Some(Err(error.to_string()));
+        }
+        looked
+    }
+
     /// Looks at the bridge and at every cable, and makes good what is not as it was laid; tells what that was.
     fn mend(&self, mended: &mut Vec<String>) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
-        let (bridge, is_new) = self.bridge.ensure(&mut netlink)?;
+        let own = &self.ranges().own;
+        let (bridge, is_new) = self.bridge.ensure(&mut netlink, &own.all())?;
         let name = &self.bridge.name;
         if is_new {
             mended
@@ -103,8 +219,12 @@ impl Native {
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
         // What cannot be mended of one pod keeps no other from it.
         let mut last = Ok(());
-        let laid: Vec<_> =
-            self.state().all_up().map(|(key, record, to)| (key.clone(), record.clone(), to)).collect();
+        let laid: Vec<_> = self
+            .state()
+            .all_up()
+            .filter(|(_, record, _)| own.has(&record.addresses))
+            .map(|(key, record, to)| (key.clone(), record.clone(), to))
+            .collect();
         for (key, record, leads_to) in laid {
             let cable = self.bridge.cable(&key);
             let (done, what) = match cables.get(&cable) {
@@ -114,7 +234,7 @@ impl Native {
                     (plugged.map(|()| !is_new), format!("was off or not on {name}"))
                 }
                 // Or it was laid while they were listed.
-                None if self.bridge.find(&mut netlink, &cable)?.is_some() => continue,
+                None if netlink.find(&cable)?.is_some() => continue,
                 None => {
                     (self.lay_anew(&mut netlink, &bridge, &key, &record, leads_to), "was gone".to_owned())
                 }
@@ -137,8 +257,14 @@ impl Native {
         if repairs.table {
             mended.push(format!(
                 "the table {} of packet rules was gone or changed: it is as it was",
-                self.packets.name
+                self.bridge.name
             ));
+        }
+        if repairs.cluster {
+            mended.push(
+                "which addresses are those of pods was changed in the packet rules: it is as it was"
+                    .to_owned(),
+            );
         }
         if !repairs.ports.is_empty() {
             mended.push(
@@ -167,7 +293,7 @@ impl Native {
         let Some(namespace) = Namespace::of(pid).ok().filter(|found| found.number == number) else {
             return Ok(false);
         };
-        self.bridge.lay(netlink, bridge, key, record, &namespace)?;
+        self.bridge.lay(netlink, bridge, &self.ranges().own.all(), (key, record), &namespace)?;
         Ok(true)
     }
 }

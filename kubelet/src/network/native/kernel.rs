@@ -35,6 +35,12 @@ pub(super) fn believe_no_router(link: &str) -> io::Result<()> {
     }
 }
 
+/// What comes by a tunnel may be from a pod that is reached another way, and no router speaks there.
+pub(super) fn tunnel(link: &str, v6: bool) -> io::Result<()> {
+    set(&format!("ipv4/conf/{link}/rp_filter"), "2")?;
+    if v6 { believe_no_router(link) } else { Ok(()) }
+}
+
 fn is(setting: &str, wanted: &str) -> bool {
     fs::read_to_string(format!("{NET}/{setting}")).is_ok_and(|now| now.trim() == wanted)
 }

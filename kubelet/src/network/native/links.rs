@@ -17,7 +17,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 /// The name of a pod's own end, as CNI plugins call it.
 pub(super) const IN_POD: &str = "eth0";
 
-fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
+/// A message about a link, switched on or as it is.
+pub(super) fn link(attributes: Vec<LinkAttribute>, up: bool) -> LinkMessage {
     let mut message = LinkMessage::default();
     if up {
         message.header.flags = LinkFlags::Up;
@@ -114,8 +115,48 @@ pub(super) fn remove(index: u32) -> Message {
     Message::DelLink(message)
 }
 
+/// The link of that number.
+pub(super) fn numbered(index: u32) -> Message {
+    let mut message = link(vec![LinkAttribute::ExtMask(vec![LinkExtentMask::SkipStats])], false);
+    message.header.index = index;
+    Message::GetLink(message)
+}
+
 /// Gives a link an address.
 pub(super) fn address(index: u32, net: IpNet) -> Message {
+    Message::NewAddress(addressed(index, net))
+}
+
+/// Takes an address from a link.
+pub(super) fn without_address(index: u32, net: IpNet) -> Message {
+    Message::DelAddress(addressed(index, net))
+}
+
+/// All addresses of this machine.
+pub(super) fn addresses() -> Message {
+    Message::GetAddress(AddressMessage::default())
+}
+
+/// An address and the number of its link, if the message tells of one that others than its neighbours know.
+pub(super) fn read_address(message: &AddressMessage) -> Option<(u32, IpNet)> {
+    if message.header.scope == AddressScope::Link {
+        return None;
+    }
+    let ip = message.attributes.iter().find_map(|attribute| match attribute {
+        AddressAttribute::Local(ip) => Some(*ip),
+        _ => None,
+    });
+    // Of IPv6 there is the other one alone.
+    let ip = ip.or_else(|| {
+        message.attributes.iter().find_map(|attribute| match attribute {
+            AddressAttribute::Address(ip) => Some(*ip),
+            _ => None,
+        })
+    })?;
+    Some((message.header.index, IpNet::new(ip, message.header.prefix_len).ok()?))
+}
+
+fn addressed(index: u32, net: IpNet) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = family(net.addr());
     message.header.prefix_len = net.prefix_len();
@@ -128,7 +169,7 @@ pub(super) fn address(index: u32, net: IpNet) -> Message {
         message.attributes.push(AddressAttribute::Broadcast(net.broadcast()));
         message.header.flags = AddressHeaderFlags::empty();
     }
-    Message::NewAddress(message)
+    message
 }
 
 /// The way to everywhere else.
@@ -172,6 +213,16 @@ pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)
         _ => None,
     });
     Some((IpNet::new(to, message.header.destination_prefix_length).ok()?, by))
+}
+
+/// Whether a route is to addresses that are good for one link alone, as every link has some of IPv6.
+pub(super) fn is_between_neighbours(message: &RouteMessage) -> bool {
+    message.attributes.iter().any(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet6(ip)) => {
+            ip.is_unicast_link_local() || ip.is_multicast()
+        }
+        _ => false,
+    })
 }
 
 /// The link by which everything goes that goes nowhere else, if this is that route.
@@ -229,6 +280,7 @@ impl Link {
     }
 }
 
-fn family(ip: IpAddr) -> AddressFamily {
+/// The kernel's name of an address's family.
+pub(super) fn family(ip: IpAddr) -> AddressFamily {
     if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
 }

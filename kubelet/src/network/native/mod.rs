@@ -5,6 +5,7 @@
 //! listed them. One change is made at a time ([`Native::work`]), so that what is known, what is on disk and what the kernel has
 //! agree whenever somebody looks. [`ipam`] and [`links`] are pure; [`bridge`] and [`packets`] talk to the kernel.
 
+mod across;
 mod bridge;
 mod ipam;
 mod keeper;
@@ -12,6 +13,9 @@ mod kernel;
 mod links;
 mod netlink;
 mod netns;
+mod news;
+mod nodes;
+mod own;
 mod packets;
 mod range;
 mod record;
@@ -24,14 +28,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
 
+pub use self::across::{Across, Told};
 use self::bridge::Bridge;
-pub use self::keeper::keep;
+pub use self::keeper::{Cluster, Health, keep};
 use self::netlink::Netlink;
 use self::netns::Namespace;
+use self::own::Own;
 use self::record::{HOSTS, RESOLV, Records};
 pub use self::state::Settled;
 use self::state::{Key, State};
-use super::{files, nft};
+use super::files;
 use crate::disk;
 use crate::observed::Sandbox;
 use crate::runtime::spec::{Dns, Mount};
@@ -51,14 +57,27 @@ pub struct Settings {
 
 /// The network of one node's pods.
 pub struct Native {
+    node: String,
+    directory: PathBuf,
+    /// The ranges that somebody asked for.
+    given: Vec<IpNet>,
     bridge: Bridge,
-    packets: nft::Node,
-    ranges: Vec<IpNet>,
+    ranges: Mutex<Arc<Ranges>>,
+    across: Mutex<Across>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
     state: Mutex<State>,
     /// Held by whoever changes anything; true once the network is closed, after which nobody does.
     work: Mutex<bool>,
+}
+
+/// Which addresses are whose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ranges {
+    /// This node's.
+    own: Own,
+    /// Those of pods of other nodes.
+    others: Vec<IpNet>,
 }
 
 /// What the network has to say of a sandbox that the engine has shown.
@@ -96,32 +115,47 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let choosing = range::lock();
-        let (records, found) = Records::open(&settings.directory)?;
-        let ranges = range::settle(&mut netlink, &settings.ranges, &settings.directory, &name)?;
+        let Settings { node, directory, ranges: given, host_dns } = settings;
+        let (records, found) = Records::open(&directory)?;
+        let across = Across::new(&node);
+        let current = range::settle(&mut netlink, &given, &directory, &across, &name)?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
-        let all = range::with_former(&settings.directory, &ranges, found.iter().map(|(_, record)| record))?;
-        let bridge = Bridge::new(&settings.node, all.clone());
-        let (link, _) = bridge.ensure(&mut netlink)?;
+        let addresses: Vec<IpAddr> = found.iter().flat_map(|(_, record)| record.addresses.clone()).collect();
+        let (former, gone) = range::former(&directory, &current, &addresses);
+        let own = Own { current, former };
+        let bridge = Bridge::new(&node);
+        let (link, _) = bridge.ensure(&mut netlink, &own.all())?;
+        for range in gone {
+            bridge.let_go(&mut netlink, &range)?;
+        }
+        range::keep_all(&directory, &own.all())?;
         drop(choosing);
         let cables = bridge.cables(&mut netlink, &link)?;
-        let mut state = State::new(ranges.len());
+        let mut state = State::default();
         for (key, record) in found {
             // What is off was left half laid.
             let is_up = cables.get(&bridge.cable(&key)).is_some_and(|cable| cable.is_up);
             state.know(key, record, is_up);
         }
-        let packets = packets::node(&bridge.name, &all);
-        let host_dns = settings.host_dns;
-        let (state, work) = (Mutex::new(state), Mutex::new(false));
-        let native = Self { bridge, packets, ranges, records, host_dns, state, work };
+        let ranges = Mutex::new(Arc::new(Ranges { own, others: range::cluster(&directory) }));
+        let (across, state, work) = (Mutex::new(across), Mutex::new(state), Mutex::new(false));
+        let native = Self { node, directory, given, bridge, ranges, across, records, host_dns, state, work };
         let repairs = native.ensure_rules()?;
         let notes = native.open_legacy().into_iter().chain(packets::closed(&repairs)).collect();
         Ok((Arc::new(native), notes))
     }
 
-    /// The node's ranges, the primary one first.
-    pub fn ranges(&self) -> &[IpNet] {
-        &self.ranges
+    /// The node's ranges at this moment, the primary one first.
+    pub fn current(&self) -> Vec<IpNet> {
+        self.ranges().own.current.clone()
+    }
+
+    fn ranges(&self) -> Arc<Ranges> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn across(&self) -> MutexGuard<'_, Across> {
+        self.across.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether an earlier kubelet of this directory gave pods their network.
@@ -148,7 +182,7 @@ impl Native {
     /// When no address is left, or nothing can be written.
     pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making<'_>, Error> {
         let key = key(&spec.identity);
-        packets::check(&spec.host_ports, &self.ranges).map_err(Error::Network)?;
+        packets::check(&spec.host_ports, &self.current()).map_err(Error::Network)?;
         let (native, spec) = (self.clone(), spec.clone());
         let reserved = disk::run(move || native.work(|| native.reserve_now(&spec))).await;
         // Even what failed is one that is being made no more.
@@ -159,7 +193,7 @@ impl Native {
     fn reserve_now(&self, spec: &SandboxSpec) -> io::Result<()> {
         let key = key(&spec.identity);
         let record =
-            self.state().take(&key, &self.ranges, spec.host_ports.clone()).map_err(io::Error::other)?;
+            self.state().take(&key, &self.current(), spec.host_ports.clone()).map_err(io::Error::other)?;
         let aliases = &spec.host_aliases;
         let hosts =
             files::hosts(&record.addresses, spec.hostname.as_deref(), spec.domain.as_deref(), aliases);
@@ -178,7 +212,13 @@ impl Native {
     pub fn standing(&self, identity: &Identity, sandbox: &Sandbox, process: Option<u32>) -> Standing {
         // The number alone: a process that is gone is the engine's to tell of.
         let namespace = process.and_then(|pid| Some((pid, netns::number_of(pid).ok()?)));
-        self.state().standing(&key(identity), &sandbox.id, sandbox.is_bare, namespace)
+        match self.state().standing(&key(identity), &sandbox.id, sandbox.is_bare, namespace) {
+            // Another node has its addresses now.
+            Standing::Up(addresses) | Standing::Down(addresses) if !self.ranges().own.has(&addresses) => {
+                Standing::Lost
+            }
+            standing => standing,
+        }
     }
 
     /// What a container of a sandbox of ours finds in `/etc`, unless the pod puts something else there.
@@ -216,8 +256,9 @@ impl Native {
         packets::are_free(&record)?;
         let namespace = Namespace::of(pid)?;
         let mut netlink = Netlink::open()?;
-        let (bridge, _) = self.bridge.ensure(&mut netlink)?;
-        self.bridge.lay(&mut netlink, &bridge, key, &record, &namespace)?;
+        let all = self.ranges().own.all();
+        let (bridge, _) = self.bridge.ensure(&mut netlink, &all)?;
+        self.bridge.lay(&mut netlink, &bridge, &all, (key, &record), &namespace)?;
         self.state().up(key, pid, namespace.number);
         self.open_ports(&record)
     }
@@ -277,8 +318,11 @@ impl Native {
         if !self.state().is_empty() {
             return Ok(());
         }
+        self.across().remove()?;
         self.remove_rules()?;
-        self.bridge.remove(&mut Netlink::open()?)
+        Netlink::open()?.cut(&self.bridge.name)?;
+        // Of a cluster that this node may not come back to.
+        range::keep_cluster(&self.directory, &[])
     }
 }
 

@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 use ipnet::IpNet;
 
-use super::Native;
 use super::record::Record;
+use super::{Native, Ranges};
 use crate::network::nft::{Error, Node, Port, Protocol, Repairs, Rules, legacy};
 use crate::runtime::spec::HostPort;
 
 /// A node as its packets see it.
-pub(super) fn node(bridge: &str, ranges: &[IpNet]) -> Node {
+fn node(bridge: &str, ranges: &Ranges) -> Node {
     Node {
         name: bridge.to_owned(),
         bridge: bridge.to_owned(),
-        cidrs: ranges.iter().map(IpNet::trunc).collect(),
-        cluster: Vec::new(),
+        cidrs: ranges.own.all().iter().map(IpNet::trunc).collect(),
+        cluster: ranges.others.clone(),
     }
 }
 
@@ -88,15 +88,19 @@ pub(super) fn closed(repairs: &Repairs) -> impl Iterator<Item = String> {
 }
 
 impl Native {
+    fn packets(&self) -> Node {
+        node(&self.bridge.name, &self.ranges())
+    }
+
     /// Sees to it that the rules are there, with the ports of all sandboxes whose cable is laid.
     pub(super) fn ensure_rules(&self) -> io::Result<Repairs> {
         let wanted: BTreeSet<Port> = self.state().all_up().flat_map(|(_, record, _)| ports(record)).collect();
-        Rules::open().and_then(|mut rules| rules.ensure(&self.packets, &wanted)).map_err(io::Error::other)
+        Rules::open().and_then(|mut rules| rules.ensure(&self.packets(), &wanted)).map_err(io::Error::other)
     }
 
     /// Lets pods through the firewall of before nf_tables; what stands in the way of that, if anything.
     pub(super) fn open_legacy(&self) -> Option<String> {
-        legacy::open(&self.packets).err().map(|error| error.to_string())
+        legacy::open(&self.packets()).err().map(|error| error.to_string())
     }
 
     /// Opens the ports of a sandbox whose cable is laid; most have none, which costs nothing.
@@ -105,7 +109,7 @@ impl Native {
         if ports.is_empty() {
             return Ok(());
         }
-        match Rules::open().and_then(|mut rules| rules.add(&self.packets.name, &ports)) {
+        match Rules::open().and_then(|mut rules| rules.add(&self.bridge.name, &ports)) {
             Err(Error::Gone { .. }) => self.ensure_rules().map(drop),
             done => done.map_err(io::Error::other),
         }
@@ -117,7 +121,7 @@ impl Native {
         if ports.is_empty() {
             return Ok(());
         }
-        match Rules::open().and_then(|mut rules| rules.take(&self.packets.name, &ports)) {
+        match Rules::open().and_then(|mut rules| rules.take(&self.bridge.name, &ports)) {
             Err(Error::Gone { .. }) => Ok(()),
             done => done.map_err(io::Error::other),
         }
@@ -125,8 +129,8 @@ impl Native {
 
     /// Takes all rules away.
     pub(super) fn remove_rules(&self) -> io::Result<()> {
-        let legacy = legacy::close(&self.packets).map_err(io::Error::other);
-        Rules::open().and_then(|mut rules| rules.remove(&self.packets.name)).map_err(io::Error::other)?;
+        let legacy = legacy::close(&self.packets()).map_err(io::Error::other);
+        Rules::open().and_then(|mut rules| rules.remove(&self.bridge.name)).map_err(io::Error::other)?;
         legacy
     }
 }

@@ -1,7 +1,7 @@
 //! Which addresses a node's pods are given.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
@@ -9,9 +9,9 @@ use ipnet::{IpNet, Ipv4Net};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest as _, Sha256};
 
-use super::bridge::overlap;
+use super::across::Across;
+use super::bridge::{Laid, overlap};
 use super::netlink::Netlink;
-use super::record::Record;
 
 /// Nodes that are given no range take a piece of this each, the first that is free where they are; flannel's and kubeadm's usual one.
 const OF_LONE_NODES: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
@@ -19,12 +19,14 @@ const OF_LONE_NODES: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 244, 0, 0), 16);
 const PIECE: u8 = 24;
 /// What was chosen, so that it stays.
 const CHOSEN: &str = "range";
+/// The ranges of other nodes.
+const CLUSTER: &str = "cluster";
 /// All ranges that pods have addresses of.
 const ALL: &str = "ranges";
 /// Held while a node chooses and until its bridge shows what it has chosen; on the machine, as the addresses are.
 const LOCK: &str = "/run/coracle/network.lock";
 
-/// The ranges that were asked for, that were chosen before, or a free one.
+/// The ranges that were asked for, that were chosen before or given by the cluster, or a free one.
 ///
 /// # Errors
 /// When what was asked for is in use here.
@@ -32,32 +34,32 @@ pub(super) fn settle(
     netlink: &mut Netlink,
     given: &[IpNet],
     directory: &Path,
+    across: &Across,
     bridge: &str,
 ) -> io::Result<Vec<IpNet>> {
     if !given.is_empty() {
-        if let Some(route) = overlap(netlink, given, bridge)? {
-            let given: Vec<String> = given.iter().map(ToString::to_string).collect();
+        if let Some(route) = overlap(netlink, given, across, Laid::Apart)? {
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
-                format!("--pod-cidr {}: this machine reaches {route} already; give another", given.join(",")),
+                format!(
+                    "--pod-cidr {}: this machine reaches {route} already; give another",
+                    list(given, ",")
+                ),
             ));
         }
         return Ok(given.to_vec());
     }
     fs::create_dir_all(directory)?;
-    let path = directory.join(CHOSEN);
-    let before: Option<IpNet> = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-    if let Some(range) = before
-        && overlap(netlink, &[range], bridge)?.is_none()
-    {
-        return Ok(vec![range]);
+    let before = read(directory, CHOSEN);
+    if !before.is_empty() && overlap(netlink, &before, across, Laid::Apart)?.is_none() {
+        return Ok(before);
     }
     let pieces = 1_usize << (PIECE - OF_LONE_NODES.1);
     let first = usize::from(Sha256::digest(bridge)[0]);
     let all = (0..pieces).map(|step| piece((first + step) % pieces));
     for range in all {
-        if overlap(netlink, &[range], bridge)?.is_none() {
-            fs::write(&path, range.to_string())?;
+        if overlap(netlink, &[range], across, Laid::Too)?.is_none() {
+            choose(directory, &[range])?;
             return Ok(vec![range]);
         }
     }
@@ -68,24 +70,54 @@ pub(super) fn settle(
     ))
 }
 
-/// The ranges of now, and those of before that pods still have addresses of; written down for the next time.
-pub(super) fn with_former<'a>(
-    directory: &Path,
-    ranges: &[IpNet],
-    records: impl Iterator<Item = &'a Record>,
-) -> io::Result<Vec<IpNet>> {
-    let path = directory.join(ALL);
-    let before = fs::read_to_string(&path).unwrap_or_default();
-    let addresses: Vec<IpAddr> = records.flat_map(|record| record.addresses.iter().copied()).collect();
-    let former = before.split_whitespace().filter_map(|range| range.parse::<IpNet>().ok());
-    let in_use = former.filter(|range| addresses.iter().any(|ip| range.contains(ip)));
-    let mut all = ranges.to_vec();
-    all.extend(in_use.filter(|range| !ranges.contains(range)));
-    let text = all.iter().map(|range| format!("{range}\n")).collect::<String>();
-    if text != before {
-        fs::write(&path, text)?;
+/// Writes down which ranges are the node's, for the next time.
+pub(super) fn choose(directory: &Path, ranges: &[IpNet]) -> io::Result<()> {
+    write(directory, CHOSEN, ranges)
+}
+
+/// What other nodes had when they were last heard of.
+pub(super) fn cluster(directory: &Path) -> Vec<IpNet> {
+    read(directory, CLUSTER)
+}
+
+/// Writes down what other nodes have: the next kubelet lets pods go there as who they are before it has heard of any.
+pub(super) fn keep_cluster(directory: &Path, ranges: &[IpNet]) -> io::Result<()> {
+    write(directory, CLUSTER, ranges)
+}
+
+/// Of the ranges that pods had addresses of when that was last written down, those that no pod has any more.
+pub(super) fn former(directory: &Path, ranges: &[IpNet], addresses: &[IpAddr]) -> (Vec<IpNet>, Vec<IpNet>) {
+    let before = read(directory, ALL).into_iter().filter(|range| !ranges.contains(range));
+    before.partition(|range| addresses.iter().any(|ip| range.contains(ip)))
+}
+
+/// Writes down all ranges that pods have addresses of.
+pub(super) fn keep_all(directory: &Path, ranges: &[IpNet]) -> io::Result<()> {
+    write(directory, ALL, ranges)
+}
+
+/// What was not written is not there; what does not read is not known.
+fn read(directory: &Path, file: &str) -> Vec<IpNet> {
+    let text = fs::read_to_string(directory.join(file)).unwrap_or_default();
+    text.split_whitespace().filter_map(|range| range.parse().ok()).collect()
+}
+
+/// Whole or not at all, and only when it is something else.
+fn write(directory: &Path, file: &str, ranges: &[IpNet]) -> io::Result<()> {
+    let text = ranges.iter().map(|range| format!("{range}\n")).collect::<String>();
+    let path = directory.join(file);
+    if fs::read_to_string(&path).is_ok_and(|before| before == text) {
+        return Ok(());
     }
-    Ok(all)
+    let mut new = tempfile::NamedTempFile::new_in(directory)?;
+    new.write_all(text.as_bytes())?;
+    new.persist(&path)?;
+    Ok(())
+}
+
+/// Ranges as people read them.
+pub(super) fn list(ranges: &[IpNet], between: &str) -> String {
+    ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
 }
 
 fn piece(number: usize) -> IpNet {

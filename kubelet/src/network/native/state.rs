@@ -52,11 +52,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Of a node with so many ranges.
-    pub fn new(ranges: usize) -> Self {
-        Self { last: vec![None; ranges], ..Self::default() }
-    }
-
     fn enter(&mut self, key: Key, record: Record, is_made: bool, is_up: bool) {
         self.serial += 1;
         let entry = Entry { record, serial: self.serial, is_made, is_up, is_going: false, leads_to: None };
@@ -87,6 +82,7 @@ impl State {
         let taken: HashSet<IpAddr> =
             self.entries.values().flat_map(|entry| entry.record.addresses.iter().copied()).collect();
         let mut all = Vec::new();
+        self.last.resize(ranges.len(), None);
         for (range, last) in ranges.iter().zip(&mut self.last) {
             let Some(ip) = ipam::next(*range, &taken, *last) else {
                 let count = ipam::count(*range);
@@ -177,6 +173,11 @@ impl State {
     pub fn gone(&mut self, key: &Key) {
         self.entries.remove(key);
         self.ids.retain(|_, other| other != key);
+    }
+
+    /// All addresses that are reserved.
+    pub fn addresses(&self) -> Vec<IpAddr> {
+        self.entries.values().flat_map(|entry| entry.record.addresses.iter().copied()).collect()
     }
 
     /// Whether there are none.

@@ -34,7 +34,7 @@ use table::Table;
 use wire::Message;
 
 /// A version of IP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// The fourth.
     V4,
@@ -43,10 +43,11 @@ pub enum Family {
 }
 
 impl Family {
-    const BOTH: [Self; 2] = [Self::V4, Self::V6];
+    /// Both of them.
+    pub const BOTH: [Self; 2] = [Self::V4, Self::V6];
 
     /// That of an address.
-    fn of(address: IpAddr) -> Self {
+    pub fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
@@ -145,6 +146,8 @@ pub struct Node {
 pub struct Repairs {
     /// The table was not as it should be and was made anew.
     pub table: bool,
+    /// Which addresses are those of pods was changed, unless the table was made anew.
+    pub cluster: bool,
     /// Ports that were changed, unless the table was made anew.
     pub ports: Changes,
     /// Chains of other tables that let pods through now, as family, table and chain.
@@ -156,7 +159,7 @@ pub struct Repairs {
 impl Repairs {
     /// Whether nothing was changed.
     pub fn is_nothing(&self) -> bool {
-        !self.table && self.ports.is_empty() && self.opened.is_empty()
+        !self.table && !self.cluster && self.ports.is_empty() && self.opened.is_empty()
     }
 }
 
@@ -194,9 +197,13 @@ impl Rules {
             let there = look::all(socket, &node.name)?;
             let mut repairs = Repairs::default();
             let mut messages = match &there {
-                There { ours: Some(ours), ports: Some(known), .. } if *ours == picture => {
+                There { ours: Some(ours), ports: Some(known), .. }
+                    if ours.is_same_but_for_cluster(&picture) =>
+                {
                     repairs.ports = plan(ports, known);
-                    change(&node.name, &repairs.ports)
+                    let cluster = table.cluster_messages(ours);
+                    repairs.cluster = !cluster.is_empty();
+                    [cluster, change(&node.name, &repairs.ports)].concat()
                 }
                 _ => {
                     repairs.table = true;

@@ -131,6 +131,14 @@ pub struct Picture {
     pub cluster: BTreeMap<String, BTreeSet<Edge>>,
 }
 
+impl Picture {
+    /// Whether two differ at most in which addresses are those of pods.
+    pub fn is_same_but_for_cluster(&self, other: &Self) -> bool {
+        let Self { flags, chains, rules, sets, cluster: _ } = self;
+        (flags, chains, rules, sets) == (&other.flags, &other.chains, &other.rules, &other.sets)
+    }
+}
+
 /// The table of a node except for its ports.
 pub struct Table<'a> {
     node: &'a Node,
@@ -195,13 +203,24 @@ impl<'a> Table<'a> {
             all.push(new_rule(INET, name, chain, comment, expressions));
         }
         for (set, edges) in self.cluster() {
-            let elements = edges.iter().map(|edge| {
-                let element = Attributes::new().nested(1, &value(&edge.key));
-                if edge.is_end { element.number(3, 1) } else { element }
-            });
-            all.extend(elements_of(kind::NEW_ELEMENT, name, &set, &elements.collect::<Vec<_>>()));
+            all.extend(put_edges(name, &set, &edges));
         }
         all.extend(put(name, ports));
+        all
+    }
+
+    /// What makes the addresses that are not masqueraded for those of the node, where the rest of the table is as it should be.
+    pub fn cluster_messages(&self, there: &Picture) -> Vec<Message> {
+        let name = &self.node.name;
+        let mut all = Vec::new();
+        for (set, edges) in self.cluster() {
+            if there.cluster.get(&set) != Some(&edges) {
+                // Of a set of which no element is named, all go.
+                let empty = Attributes::new().text(1, name).text(2, &set);
+                all.push(Message::new(kind::DELETE_ELEMENT, 0, INET, empty));
+                all.extend(put_edges(name, &set, &edges));
+            }
+        }
         all
     }
 
@@ -284,6 +303,14 @@ impl<'a> Table<'a> {
 pub fn remove(name: &str) -> Vec<Message> {
     let gone = Message::new(kind::DELETE_TABLE, 0, INET, Attributes::new().text(1, name));
     vec![new_table(name), gone]
+}
+
+fn put_edges(table: &str, set: &str, edges: &BTreeSet<Edge>) -> Vec<Message> {
+    let elements = edges.iter().map(|edge| {
+        let element = Attributes::new().nested(1, &value(&edge.key));
+        if edge.is_end { element.number(3, 1) } else { element }
+    });
+    elements_of(kind::NEW_ELEMENT, table, set, &elements.collect::<Vec<_>>())
 }
 
 /// What puts ports into the maps.

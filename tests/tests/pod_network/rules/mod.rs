@@ -4,4 +4,4 @@ mod firewalls;
 mod host_ports;
 mod outwards;
 mod repair;
-mod stage;
+pub mod stage;

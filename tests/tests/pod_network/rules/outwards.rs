@@ -27,7 +27,7 @@ async fn only_what_leaves_the_cluster_is_masqueraded() {
 
     // Nothing is known of a cluster: only the node's own addresses are not masqueraded.
     let alone = Node { cluster: vec![], ..node() };
-    assert!(ensure(&alone, &[]).table);
+    assert!(ensure(&alone, &[]).cluster);
     for version in [4, 6] {
         let pod = At::PodA.address(version);
         stage.assert_heard(At::PodA, &to(far_pod(version)), At::Outside, At::Node.address(version));

@@ -102,7 +102,9 @@ async fn changes_of_others_are_looked_at_and_not_answered() {
 async fn there_is_no_moment_without_rules_while_they_are_made_anew() {
     let stage = Stage::new().await;
     let ports = BTreeSet::from([port("0.0.0.0", 8080, At::PodA)]);
-    let nodes = [node(), Node { cluster: vec![], ..node() }];
+    // Two that differ in all the table, and one in what is of the cluster alone.
+    let other = Node { cidrs: vec![node().cidrs[0]], ..node() };
+    let nodes = [node(), other.clone(), Node { cluster: vec![], ..other }];
     let mut rules = Rules::open().unwrap();
     rules.ensure(&nodes[0], &ports).unwrap();
     let (stop, stopped) = mpsc::channel::<()>();
@@ -110,7 +112,7 @@ async fn there_is_no_moment_without_rules_while_they_are_made_anew() {
         let mut rebuilt = 0;
         while stopped.try_recv() == Err(TryRecvError::Empty) {
             rebuilt += 1;
-            assert!(rules.ensure(&nodes[rebuilt % 2], &ports).unwrap().table);
+            assert!(!rules.ensure(&nodes[rebuilt % 3], &ports).unwrap().is_nothing());
         }
         rebuilt
     });

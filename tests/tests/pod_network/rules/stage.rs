@@ -243,7 +243,7 @@ pub fn set(name: &str, value: &str) {
 }
 
 /// Gives a link an address, at once: nobody else is there who could have it.
-fn add(address: &str, length: u8, link: &str) {
+pub fn add(address: &str, length: u8, link: &str) {
     let at_once = if address.contains(':') { " nodad" } else { "" };
     ip(&format!("addr add {address}/{length} dev {link}{at_once}"));
 }

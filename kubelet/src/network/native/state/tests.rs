@@ -15,7 +15,7 @@ fn take(state: &mut State, uid: &str) -> Vec<std::net::IpAddr> {
 
 #[test]
 fn who_comes_again_while_it_is_given_back_keeps_what_it_has() {
-    let mut state = State::new(1);
+    let mut state = State::default();
     let had = take(&mut state, "a");
     assert!(state.settled().is_empty(), "it is being made");
     state.made(&key("a"));
@@ -35,7 +35,7 @@ fn who_comes_again_while_it_is_given_back_keeps_what_it_has() {
 
 #[test]
 fn what_is_shown_of_a_sandbox_is_what_helps() {
-    let mut state = State::new(1);
+    let mut state = State::default();
     let ips = take(&mut state, "a");
     let shown = |state: &mut State, is_bare, process| state.standing(&key("a"), "id", is_bare, process);
     assert_eq!(shown(&mut state, true, None), Standing::Down(ips.clone()));
@@ -57,9 +57,9 @@ fn what_is_shown_of_a_sandbox_is_what_helps() {
 
 #[test]
 fn a_cable_of_an_earlier_kubelet_leads_where_it_is_first_seen_to_lead() {
-    let mut state = State::new(1);
+    let mut state = State::default();
     let record = state.take(&key("a"), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap();
-    let mut state = State::new(1);
+    let mut state = State::default();
     state.know(key("a"), record.clone(), true);
     assert_eq!(state.standing(&key("a"), "id", true, Some((1, 11))), Standing::Up(record.addresses.clone()));
     assert_eq!(state.all_up().next().unwrap().2, Some((1, 11)));
@@ -68,7 +68,7 @@ fn a_cable_of_an_earlier_kubelet_leads_where_it_is_first_seen_to_lead() {
 
 #[test]
 fn the_last_address_is_told() {
-    let mut state = State::new(1);
+    let mut state = State::default();
     for uid in ["a", "b", "c", "d", "e"] {
         take(&mut state, uid);
     }

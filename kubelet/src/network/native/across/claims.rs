@@ -1,0 +1,182 @@
+//! Which node has what, where several claim the same: the older one. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::plan::{Scene, Way};
+use crate::network::members::Member;
+
+/// What a node has of all it claims.
+pub(super) struct Granted<'a> {
+    /// The node.
+    pub member: &'a Member,
+    /// Where it is reached, one address a family.
+    pub addresses: Vec<IpAddr>,
+    /// The ranges of its pods.
+    pub ranges: Vec<IpNet>,
+}
+
+/// Claims that are settled.
+pub(super) struct Claims<'a> {
+    scene: &'a Scene<'a>,
+    /// Addresses of machines, and whose they are in words.
+    hosts: BTreeMap<IpAddr, String>,
+    /// Ranges that are given, none within another, by their first addresses.
+    given: BTreeMap<IpAddr, (IpNet, &'a str)>,
+    troubles: BTreeSet<String>,
+}
+
+impl<'a> Claims<'a> {
+    /// Settles them; beside it, what somebody should know.
+    pub fn settle(scene: &'a Scene<'a>) -> (Vec<Granted<'a>>, BTreeSet<String>) {
+        let mut claims =
+            Self { scene, hosts: machines(scene), given: BTreeMap::new(), troubles: BTreeSet::new() };
+        let mut addresses = BTreeMap::new();
+        let mut granted = Vec::new();
+        for member in scene.others {
+            let addresses = claims.addresses(member, &mut addresses);
+            let ranges = claims.ranges(member);
+            granted.push(Granted { member, addresses, ranges });
+        }
+        (granted, claims.troubles)
+    }
+
+    fn addresses(&mut self, member: &'a Member, taken: &mut BTreeMap<IpAddr, &'a str>) -> Vec<IpAddr> {
+        // A node without pods of its own needs no way to it.
+        if member.ranges.is_empty() {
+            return Vec::new();
+        }
+        let Member { name, .. } = member;
+        let mut kept = Vec::new();
+        for address in counted(member) {
+            if let Some(older) = taken.get(&address) {
+                self.troubles.insert(format!(
+                    "nodes {older} and {name} both say that they are at {address}: it counts as the address of {older}, which \
+                     is older, and pods of {name} are not reached; give {name} its own address by --node-ip"
+                ));
+                continue;
+            }
+            taken.insert(address, name);
+            if self.scene.ways.get(&address) == Some(&Way::Here) && !self.scene.here.contains(name) {
+                let node = self.scene.node;
+                self.troubles.insert(format!(
+                    "node {name} says that it is at {address}, which is an address of this machine, of node {node}, and is not \
+                     here: pods of {name} are not reached; give one of them its own address by --node-ip"
+                ));
+                continue;
+            }
+            kept.push(address);
+        }
+        kept
+    }
+
+    fn ranges(&mut self, member: &'a Member) -> Vec<IpNet> {
+        let mut kept: Vec<IpNet> = Vec::new();
+        for range in member.ranges.iter().map(IpNet::trunc) {
+            // The same twice.
+            if kept.iter().any(|other| meet(other, &range)) {
+                continue;
+            }
+            match self.refusal(member, range) {
+                Some(why) => {
+                    self.troubles.insert(why);
+                }
+                None => {
+                    self.given.insert(range.network(), (range, &member.name));
+                    kept.push(range);
+                }
+            }
+        }
+        kept
+    }
+
+    /// Why a node does not have a range that it claims.
+    fn refusal(&self, member: &Member, range: IpNet) -> Option<String> {
+        let Member { name, is_older, .. } = member;
+        let node = self.scene.node;
+        if !is_for_pods(&range) {
+            return Some(format!(
+                "node {name} has {range} for its pods, which is no range that pods can have: its pods are not reached; have \
+                 the cluster give it another"
+            ));
+        }
+        if let Some(own) = self.scene.current.iter().find(|own| meet(own, &range)) {
+            let (older, younger) = if *is_older { (name.as_str(), node) } else { (node, name.as_str()) };
+            return Some(format!(
+                "nodes {older} and {younger} both have {} for their pods: pods of {name} are not reached from {node}; {older} \
+                 is older and keeps it: delete node {younger} from the cluster and let it join again, for a range of its own",
+                shared(own, &range)
+            ));
+        }
+        if let Some((other, older)) = self.met(&range) {
+            return Some(format!(
+                "nodes {older} and {name} both have {} for their pods: {older} is older and keeps it, pods of {name} are not \
+                 reached; delete node {name} from the cluster and let it join again, for a range of its own",
+                shared(&other, &range)
+            ));
+        }
+        let (address, whose) = self.hosts.range(range.network()..=range.broadcast()).next()?;
+        Some(format!(
+            "node {name} has {range} for its pods, and {address}, {whose}, lies within: its pods are not reached, because \
+             {address} would not be any more; have the cluster give {name} another range"
+        ))
+    }
+
+    /// The range that is given and has addresses in common with this one.
+    fn met(&self, range: &IpNet) -> Option<(IpNet, &'a str)> {
+        let before = self.given.range(..=range.network()).next_back();
+        let behind = self.given.range(range.network()..).next();
+        before.into_iter().chain(behind).map(|(_, found)| *found).find(|(other, _)| meet(other, range))
+    }
+}
+
+/// Of each family the first address counts.
+pub(super) fn counted(member: &Member) -> impl Iterator<Item = IpAddr> {
+    let first = |is_v4| member.addresses.iter().copied().find(move |address| address.is_ipv4() == is_v4);
+    first(true).into_iter().chain(first(false))
+}
+
+/// Whether two ranges have addresses in common.
+pub(in super::super) fn meet(one: &IpNet, other: &IpNet) -> bool {
+    one.contains(other) || other.contains(one)
+}
+
+/// Addresses that no range of pods may hold: nobody would be reached any more.
+fn machines(scene: &Scene<'_>) -> BTreeMap<IpAddr, String> {
+    let mut all = BTreeMap::new();
+    for way in scene.ways.values() {
+        if let Way::Segment(course) | Way::Router(course) = way {
+            all.extend(course.gateway.map(|gateway| (gateway, "the router to other nodes".to_owned())));
+            all.extend(course.from.map(|from| (from, format!("the address of node {}", scene.node))));
+        }
+    }
+    for member in scene.others {
+        let of_node = format!("the address of node {}", member.name);
+        all.extend(counted(member).map(|address| (address, of_node.clone())));
+    }
+    all
+}
+
+/// Whether addresses of it may be those of pods.
+fn is_for_pods(range: &IpNet) -> bool {
+    let is_within = |all: &str| all.parse::<IpNet>().is_ok_and(|all| meet(&all, range));
+    ![
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/3",
+        "::/96",
+        "::ffff:0:0/96",
+        "fe80::/10",
+        "ff00::/8",
+    ]
+    .into_iter()
+    .any(is_within)
+}
+
+/// What two ranges have in common: the smaller.
+fn shared(one: &IpNet, other: &IpNet) -> IpNet {
+    if one.contains(other) { *other } else { *one }
+}

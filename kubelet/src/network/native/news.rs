@@ -1,0 +1,128 @@
+//! What the kernel tells of links, addresses, routes and neighbours, as what is to be looked at again.
+
+use std::io;
+
+use futures_util::FutureExt as _;
+use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_packet_route::route::{RouteHeader, RouteMessage, RouteType};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket};
+
+use super::Native;
+use super::bridge::is_cable;
+use super::links::{self, Link};
+
+/// Links, neighbours, addresses and routes: `RTMGRP_*` of rtnetlink.
+const GROUPS: u32 = LINK | NEIGHBOUR | IPV4_ADDRESS | IPV4_ROUTE | IPV6_ADDRESS | IPV6_ROUTE;
+const LINK: u32 = 0x1;
+const NEIGHBOUR: u32 = 0x4;
+const IPV4_ADDRESS: u32 = 0x10;
+const IPV4_ROUTE: u32 = 0x40;
+const IPV6_ADDRESS: u32 = 0x100;
+const IPV6_ROUTE: u32 = 0x400;
+/// News that are taken together at most; more than that are looked at in turn.
+const MOST_AT_ONCE: usize = 10_000;
+
+/// What is to be looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    /// The bridge and the cables.
+    pub links: bool,
+    /// The rules for packets.
+    pub rules: bool,
+    /// The ways to other nodes.
+    pub ways: bool,
+}
+
+impl Due {
+    /// Everything.
+    pub const ALL: Self = Self { links: true, rules: true, ways: true };
+    const NOTHING: Self = Self { links: false, rules: false, ways: false };
+    const LINKS: Self = Self { links: true, rules: false, ways: false };
+    const WAYS: Self = Self { links: false, rules: false, ways: true };
+    const BOTH: Self = Self { links: true, rules: false, ways: true };
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            links: self.links || other.links,
+            rules: self.rules || other.rules,
+            ways: self.ways || other.ways,
+        }
+    }
+}
+
+/// Hears of changes in the network namespace that the thread was in when it began.
+pub(super) struct News {
+    socket: TokioSocket,
+}
+
+impl News {
+    /// Begins to listen.
+    pub fn listen() -> io::Result<Self> {
+        let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
+        socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
+        Ok(Self { socket })
+    }
+
+    /// Waits for something that concerns the node's network.
+    pub async fn heard(&mut self, native: &Native) -> Due {
+        loop {
+            let due = read(&self.socket.recv_from_full().await, native);
+            if due != Due::NOTHING {
+                return due;
+            }
+        }
+    }
+
+    /// Whatever else has been told by now, with what was due before.
+    pub fn all_heard(&mut self, native: &Native, mut due: Due) -> Due {
+        for _ in 0..MOST_AT_ONCE {
+            let Some(heard) = self.socket.recv_from_full().now_or_never() else { break };
+            due = due.and(read(&heard, native));
+        }
+        due
+    }
+}
+
+/// What follows from something that was told; what cannot be understood or was lost may be anything.
+fn read(heard: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
+    let Ok((bytes, _)) = heard else { return Due::BOTH };
+    let Ok(packet) = NetlinkMessage::<Message>::deserialize(bytes) else { return Due::BOTH };
+    let NetlinkPayload::InnerMessage(message) = packet.payload else { return Due::NOTHING };
+    let across = native.across();
+    match message {
+        Message::NewLink(link) | Message::DelLink(link) => {
+            let Link { name, index, .. } = Link::of(&link);
+            if name == native.bridge.name || is_cable(&name) {
+                Due::LINKS
+            } else if across.is_concerned(index, &name) {
+                Due::WAYS
+            } else {
+                Due::NOTHING
+            }
+        }
+        Message::DelAddress(address) => match links::read_address(&address) {
+            Some(_) => Due::BOTH,
+            None => Due::LINKS,
+        },
+        // The tunnels are given theirs by us.
+        Message::NewAddress(address) => match links::read_address(&address) {
+            Some((index, _)) if !across.is_tunnel(index) => Due::WAYS,
+            _ => Due::NOTHING,
+        },
+        Message::DelRoute(route) if is_way(&route) => Due::WAYS,
+        Message::NewRoute(route) if is_way(&route) && !across.is_laid(&route) => Due::WAYS,
+        Message::DelNeighbour(gone) if across.is_tunnel(gone.header.ifindex) => Due::WAYS,
+        _ => Due::NOTHING,
+    }
+}
+
+/// Whether a route may lead to another node.
+fn is_way(route: &RouteMessage) -> bool {
+    let is_of_packets = matches!(
+        route.header.kind,
+        RouteType::Unicast | RouteType::BlackHole | RouteType::Unreachable | RouteType::Prohibit
+    );
+    is_of_packets && route.header.table == RouteHeader::RT_TABLE_MAIN && !links::is_between_neighbours(route)
+}

@@ -1,0 +1,79 @@
+//! Whose word counts for the ranges of a node, and what becomes of those it had.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use ipnet::IpNet;
+
+use super::{Own, decide};
+use crate::network::members::{Member, Members};
+
+fn ranges(text: &str) -> Vec<IpNet> {
+    text.split_whitespace().map(|range| range.parse().unwrap()).collect()
+}
+
+fn other(name: &str, is_older: bool, of: &str) -> Member {
+    Member { name: name.to_owned(), is_older, addresses: Vec::new(), ranges: ranges(of) }
+}
+
+/// What a node has after it: current, former, taken; and words of why it is not well.
+fn check(
+    given: &str,
+    had: (&str, &str),
+    said: &str,
+    others: &[Member],
+    expected: (&str, &str, &str),
+    words: &[&str],
+) {
+    let now = Own { current: ranges(had.0), former: ranges(had.1) };
+    let members = Members { own: ranges(said), others: others.to_vec() };
+    let decided = decide("me", &ranges(given), &now, &members);
+    let taken: Vec<IpNet> = decided.taken.iter().map(|(range, _)| *range).collect();
+    let found = (decided.own.current, decided.own.former, taken);
+    assert_eq!(found, (ranges(expected.0), ranges(expected.1), ranges(expected.2)), "{said}");
+    match decided.standing {
+        Ok(()) => assert_eq!(words.len(), 0),
+        Err(why) => {
+            assert!(!words.is_empty() && words.iter().all(|word| why.contains(word)), "{why}");
+        }
+    }
+}
+
+const ONE: &str = "10.244.1.0/24";
+const TWO: &str = "10.244.2.0/24";
+
+#[test]
+fn what_the_cluster_says_is_so() {
+    check("", (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
+    check("", (ONE, ""), TWO, &[], (TWO, ONE, ""), &[]);
+    check("", (ONE, TWO), TWO, &[], (TWO, ONE, ""), &[]);
+    check("", (ONE, ""), "10.244.2.0/24 fd00:2::/64", &[], ("10.244.2.0/24 fd00:2::/64", ONE, ""), &[]);
+    // Another node has what this one had.
+    check("", (ONE, ""), TWO, &[other("b", false, ONE)], (TWO, "", ONE), &[]);
+    check("", (TWO, ONE), TWO, &[other("b", true, "10.244.0.0/23")], (TWO, "", ONE), &[]);
+    // One that claims what is this node's does not have it, unless it is older.
+    check("", (ONE, ""), ONE, &[other("b", false, ONE)], (ONE, "", ""), &[]);
+    check(
+        "",
+        (ONE, ""),
+        ONE,
+        &[other("b", true, ONE)],
+        (ONE, "", ""),
+        &["node b and this node me", ONE, "delete node me"],
+    );
+    check("", (ONE, ""), TWO, &[other("b", true, TWO)], (ONE, "", ""), &["node b", TWO]);
+}
+
+#[test]
+fn without_a_range_of_its_own_a_node_is_not_well() {
+    check("", (ONE, ""), "", &[], (ONE, "", ""), &["no range", "node me", "spec.podCIDR"]);
+    check(ONE, (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
+    check(ONE, (ONE, ""), TWO, &[], (ONE, "", ""), &["--pod-cidr of node me", ONE, TWO]);
+    check("", (ONE, ""), "10.0.0.0/24 10.0.1.0/24", &[], (ONE, "", ""), &["10.0.0.0/24,10.0.1.0/24"]);
+    check("", (ONE, ""), "10.0.0.0/31", &[], (ONE, "", ""), &["10.0.0.0/31"]);
+}
+
+#[test]
+fn pods_are_reached_by_addresses_of_now_and_of_before() {
+    let own = Own { current: ranges(TWO), former: ranges(ONE) };
+    let has = |ip: &str| own.has(&[ip.parse().unwrap()]);
+    assert!(has("10.244.1.9") && has("10.244.2.9") && !has("10.244.3.9"));
+}

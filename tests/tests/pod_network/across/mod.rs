@@ -1,0 +1,6 @@
+//! Pods of several nodes: two on one segment, a third behind a router.
+
+mod claims;
+mod faults;
+mod stage;
+mod ways;
