@@ -1,0 +1,102 @@
+//! A cluster on a bed: a master at the desk, and machines whose kubelets are its nodes.
+
+use futures_util::future::join_all;
+use serde_json::Value;
+use tests::{Bed, Machine, Master, Pod, wait_until};
+
+use crate::asking::answering;
+
+/// The pod that answers on every machine.
+pub const WEB: &str = "web";
+
+/// Machines of one master.
+pub struct Cluster<const N: usize> {
+    pub bed: Bed,
+    pub master: Master,
+    pub machines: [Machine; N],
+}
+
+impl<const N: usize> Cluster<N> {
+    /// Machines on these segments, whose kubelets are in; on each a pod answers.
+    pub async fn of(segments: [u8; N]) -> Self {
+        let (bed, machines) = Bed::with(segments).await;
+        let master = bed.master(&[]).await;
+        let mut cluster = Self { bed, master, machines };
+        let master = &cluster.master;
+        join_all(cluster.machines.iter_mut().map(|machine| machine.join(master, &[]))).await;
+        cluster.machines.iter().for_each(|machine| machine.node.write("web.yaml", &answering(WEB)));
+        for machine in &cluster.machines {
+            machine.node.wait_ready(WEB).await;
+            cluster.wait_for_node(machine, "a range and Ready", is_ready_with_range).await;
+        }
+        cluster
+    }
+
+    /// What the master says of a node.
+    ///
+    /// # Errors
+    /// When it knows none of that name.
+    pub async fn node(&self, machine: &Machine) -> Result<Value, String> {
+        let path = format!("/api/v1/nodes/{}", machine.node.node);
+        let (code, text) = self.master.ask_as_admin(&path).await;
+        if code == 200 { serde_json::from_str(&text).map_err(|error| error.to_string()) } else { Err(text) }
+    }
+
+    /// Waits until the master says of a node what it should.
+    pub async fn wait_for_node(
+        &self,
+        machine: &Machine,
+        what: &str,
+        holds: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let look = async || {
+            let node = self.node(machine).await?;
+            if holds(&node) { Ok(node) } else { Err(format!("it is {node}")) }
+        };
+        machine.node.wait_for(&format!("the node to have {what}"), look).await
+    }
+
+    /// The range of a node's pods.
+    pub async fn range(&self, machine: &Machine) -> String {
+        let has_range = |node: &Value| node["spec"]["podCIDR"].is_string();
+        let node = self.wait_for_node(machine, "a range", has_range).await;
+        node["spec"]["podCIDR"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Whether a node has a range and can take pods.
+pub fn is_ready_with_range(node: &Value) -> bool {
+    node["spec"]["podCIDR"].is_string() && condition(node, "Ready")["status"] == "True"
+}
+
+/// A condition of a node.
+pub fn condition<'a>(node: &'a Value, kind: &str) -> &'a Value {
+    let conditions = node["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}
+
+/// The pod that answers on a machine, once it does.
+pub async fn web(machine: &Machine) -> Pod {
+    machine.node.wait_ready(WEB).await
+}
+
+/// Where a pod answers.
+pub fn at(pod: &Pod) -> String {
+    format!("{}:80", pod.ip())
+}
+
+/// Waits until a line of a shell prints on a machine what is wanted.
+pub async fn shows(machine: &Machine, line: &str, what: &str, is_right: impl Fn(&str) -> bool) {
+    let look = async || match machine.run(line) {
+        shown if is_right(&shown) => Ok(()),
+        other => Err(other),
+    };
+    let waited = wait_until(tests::DEADLINE, look).await;
+    waited.unwrap_or_else(|seen| {
+        panic!(
+            "{}: `{line}` should show {what}, but shows {seen}\n{}",
+            machine.node.node,
+            machine.node.log_tail()
+        )
+    });
+}
