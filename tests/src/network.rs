@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use kubelet::network::nft::Rules;
 
@@ -38,6 +38,11 @@ pub fn remove(of: impl Fn(&str) -> bool) {
         // Of the same name, and the rules in the tables of others.
         let _ = Rules::open().and_then(|mut rules| rules.remove(&name));
         let _ = Command::new("ip").args(["link", "delete", &name]).status();
+        for version in ["4", "6"] {
+            // There where a router lay between it and another.
+            let tunnel = name.replacen("coracle", &format!("coracle{version}"), 1);
+            let _ = Command::new("ip").args(["link", "delete", &tunnel]).stderr(Stdio::null()).status();
+        }
     }
 }
 

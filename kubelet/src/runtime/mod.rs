@@ -6,6 +6,7 @@ pub mod docker;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
 pub mod measured;
+pub(crate) mod netns;
 pub mod spec;
 
 use std::collections::BTreeMap;

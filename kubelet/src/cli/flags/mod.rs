@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use command::{Logging, Values, Wanted, commas};
 
 use super::args::RunFlags;
-use crate::options::Options;
+use crate::options::{Options, PodNetwork};
 pub use values::duration;
 
 /// What was read, and what a person should know about it.
@@ -85,6 +85,13 @@ pub fn read(
     if draft.tls_cert_file.is_some() != draft.tls_private_key_file.is_some() {
         mistakes.push(
             "--tls-cert-file, --tls-private-key-file: one is of no use without the other; give both or none"
+                .to_owned(),
+        );
+    }
+    if draft.options.pod_network == Some(PodNetwork::Docker) && !draft.options.pod_cidrs.is_empty() {
+        mistakes.push(
+            "--pod-cidr, --pod-network docker: the engine gives pods addresses of its own network; leave --pod-cidr (podCIDR in \
+             the file) out, or give --pod-network native"
                 .to_owned(),
         );
     }

@@ -1,5 +1,5 @@
 //! Flags and files to options.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -98,6 +98,16 @@ fn every_mistake_is_told_at_once() {
     );
     assert!(found.iter().any(|line| line.ends_with("did you mean healthzPort?")), "{found:?}");
     assert!(found.iter().all(|line| !line.contains('\n')));
+}
+
+#[test]
+fn a_range_that_would_mean_nothing_is_refused() {
+    let docker = RunFlags { pod_network: Some("docker".to_owned()), ..with_file() };
+    let range = format!("{HEAD}podCIDR: 10.244.1.0/24\n");
+    let [mistake] = &mistakes(&docker, &range)[..] else { panic!("not one mistake") };
+    assert!(mistake.starts_with("--pod-cidr, --pod-network docker: the engine"), "{mistake}");
+    ok(&docker, HEAD);
+    ok(&RunFlags { pod_network: Some("native".to_owned()), ..with_file() }, &range);
 }
 
 #[test]

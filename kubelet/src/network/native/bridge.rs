@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use super::across::{Across, meet};
 use super::links::{self, Link};
 use super::netlink::{Netlink, is};
-use super::netns::Namespace;
 use super::record::Record;
 use super::state::Key;
 use super::{ipam, kernel};
+use crate::runtime::netns::Namespace;
 
 /// What names of links of all nodes begin with; a name has 15 characters at most (IFNAMSIZ).
 const NODE: &str = "coracle-";

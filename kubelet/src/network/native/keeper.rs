@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use super::links::Link;
 use super::netlink::Netlink;
-use super::netns::Namespace;
 use super::news::{Due, News};
 use super::nodes::Joined;
 use super::record::Record;
@@ -20,6 +19,7 @@ use crate::disk;
 use crate::network::members::Members;
 use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
+use crate::runtime::netns::Namespace;
 
 /// One change comes with others, our own among them: they are looked at together.
 const SETTLES: Duration = Duration::from_millis(200);
@@ -91,7 +91,7 @@ struct Looked {
 
 impl Keeper {
     async fn follow(&mut self) -> io::Result<()> {
-        let mut news = News::listen()?;
+        let mut news = News::listen(self.cluster.is_none())?;
         let mut rules = Watch::new().map_err(io::Error::other)?;
         // All of it once before the first change, for what has happened while nobody looked.
         let mut due = Due::ALL;
@@ -290,7 +290,7 @@ impl Native {
         leads_to: Option<Process>,
     ) -> io::Result<bool> {
         let Some((pid, number)) = leads_to else { return Ok(false) };
-        let Some(namespace) = Namespace::of(pid).ok().filter(|found| found.number == number) else {
+        let Some(namespace) = Namespace::of_pod(pid).ok().filter(|found| found.number == number) else {
             return Ok(false);
         };
         self.bridge.lay(netlink, bridge, &self.ranges().own.all(), (key, record), &namespace)?;

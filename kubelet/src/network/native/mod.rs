@@ -12,7 +12,6 @@ mod keeper;
 mod kernel;
 mod links;
 mod netlink;
-mod netns;
 mod news;
 mod nodes;
 mod own;
@@ -32,7 +31,6 @@ pub use self::across::{Across, Told};
 use self::bridge::Bridge;
 pub use self::keeper::{Cluster, Health, keep};
 use self::netlink::Netlink;
-use self::netns::Namespace;
 use self::own::Own;
 use self::record::{HOSTS, RESOLV, Records};
 pub use self::state::Settled;
@@ -40,6 +38,7 @@ use self::state::{Key, State};
 use super::files;
 use crate::disk;
 use crate::observed::Sandbox;
+use crate::runtime::netns::{self, Namespace};
 use crate::runtime::spec::{Dns, Mount};
 use crate::runtime::{ContainerSpec, Error, Identity, SandboxSpec, labels};
 
@@ -254,7 +253,7 @@ impl Native {
     fn lay(&self, key: &Key, pid: u32) -> io::Result<()> {
         let Some(record) = self.state().not_up(key) else { return Ok(()) };
         packets::are_free(&record)?;
-        let namespace = Namespace::of(pid)?;
+        let namespace = Namespace::of_pod(pid)?;
         let mut netlink = Netlink::open()?;
         let all = self.ranges().own.all();
         let (bridge, _) = self.bridge.ensure(&mut netlink, &all)?;

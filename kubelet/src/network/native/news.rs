@@ -13,8 +13,9 @@ use super::Native;
 use super::bridge::is_cable;
 use super::links::{self, Link};
 
-/// Links, neighbours, addresses and routes: `RTMGRP_*` of rtnetlink.
-const GROUPS: u32 = LINK | NEIGHBOUR | IPV4_ADDRESS | IPV4_ROUTE | IPV6_ADDRESS | IPV6_ROUTE;
+/// What a node hears of that belongs to no cluster, and what one does besides that has ways to others: `RTMGRP_*` of rtnetlink.
+const ALONE: u32 = LINK | IPV4_ADDRESS | IPV6_ADDRESS;
+const AMONG_OTHERS: u32 = NEIGHBOUR | IPV4_ROUTE | IPV6_ROUTE;
 const LINK: u32 = 0x1;
 const NEIGHBOUR: u32 = 0x4;
 const IPV4_ADDRESS: u32 = 0x10;
@@ -55,20 +56,23 @@ impl Due {
 /// Hears of changes in the network namespace that the thread was in when it began.
 pub(super) struct News {
     socket: TokioSocket,
+    /// Nothing that is heard concerns ways to others.
+    is_alone: bool,
 }
 
 impl News {
-    /// Begins to listen.
-    pub fn listen() -> io::Result<Self> {
+    /// Begins to listen, as a node that belongs to no cluster or as one that does.
+    pub fn listen(is_alone: bool) -> io::Result<Self> {
+        let groups = if is_alone { ALONE } else { ALONE | AMONG_OTHERS };
         let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
-        socket.socket_mut().bind(&SocketAddr::new(0, GROUPS))?;
-        Ok(Self { socket })
+        socket.socket_mut().bind(&SocketAddr::new(0, groups))?;
+        Ok(Self { socket, is_alone })
     }
 
     /// Waits for something that concerns the node's network.
     pub async fn heard(&mut self, native: &Native) -> Due {
         loop {
-            let due = read(&self.socket.recv_from_full().await, native);
+            let due = self.limited(read(&self.socket.recv_from_full().await, native));
             if due != Due::NOTHING {
                 return due;
             }
@@ -81,7 +85,11 @@ impl News {
             let Some(heard) = self.socket.recv_from_full().now_or_never() else { break };
             due = due.and(read(&heard, native));
         }
-        due
+        self.limited(due)
+    }
+
+    fn limited(&self, due: Due) -> Due {
+        Due { ways: due.ways && !self.is_alone, ..due }
     }
 }
 

@@ -3,20 +3,19 @@
 //! The engine cannot do that. On its own machine we can: a thread of its own enters the network of the pod's sandbox for as
 //! long as it takes to connect, and what it has connected stays there.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use bollard::query_parameters::ListContainersOptions;
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::sync::oneshot;
 
 use super::errors::{ASK, within};
 use super::turns::WITHIN;
 use super::{Docker, look};
 use crate::observed::PodUid;
+use crate::runtime::netns::Namespace;
 use crate::runtime::{Duplex, Error, labels};
 
 /// Room for a thread that calls a handful of functions.
@@ -29,7 +28,7 @@ pub(super) async fn dial(docker: &Docker, pod: &PodUid, port: u16) -> Result<Box
     let sandbox =
         sandbox(docker, pod).await?.ok_or_else(|| refused("it has no sandbox that runs".to_owned()))?;
     let found = look::inspect(docker, &sandbox).await?;
-    let pid = found.state.and_then(|state| state.pid).filter(|pid| *pid > 0);
+    let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok()).filter(|pid| *pid > 0);
     let pid = pid.ok_or_else(|| refused("its sandbox does not run".to_owned()))?;
     let turn = docker.turns.take(pod).await.map_err(|why| refused(format!("localhost:{port}: {why}")))?;
     let (tell, told) = oneshot::channel();
@@ -68,14 +67,14 @@ async fn sandbox(docker: &Docker, pod: &PodUid) -> Result<Option<String>, Error>
 }
 
 /// Connects from within the network of that process, which this thread never leaves again.
-fn connect(pid: i64, container: &str, port: u16) -> io::Result<TcpStream> {
-    let network = File::open(format!("/proc/{pid}/ns/net"))?;
+fn connect(pid: u32, container: &str, port: u16) -> io::Result<TcpStream> {
+    let network = Namespace::of(pid)?;
     // The number means this process only where it is in the container's cgroup: else the engine is on another machine or
     // sees other numbers than we do.
     if !fs::read_to_string(format!("/proc/{pid}/cgroup"))?.contains(container) {
         return Err(io::Error::other("the engine is not on this machine"));
     }
-    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+    network.enter()?;
     let due = Instant::now() + WITHIN;
     let at = |ip: IpAddr| match due.saturating_duration_since(Instant::now()) {
         Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),

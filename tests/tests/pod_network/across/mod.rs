@@ -2,5 +2,6 @@
 
 mod claims;
 mod faults;
+mod ranges;
 mod stage;
 mod ways;

@@ -280,7 +280,8 @@ impl Stage {
         self.enter(from);
     }
 
-    fn enter(&self, who: At) {
+    /// Has this thread go there; a node that runs there begins all its threads there.
+    pub fn enter(&self, who: At) {
         self.hosts[who as usize].enter();
     }
 }

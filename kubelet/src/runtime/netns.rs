@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt as _;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A network namespace, held open.
-pub(super) struct Namespace {
+pub struct Namespace {
     file: File,
     /// Its number, which no other has while this one is there.
     pub number: u64,
@@ -18,14 +18,31 @@ impl Namespace {
     /// That of a process.
     ///
     /// # Errors
-    /// When the process is gone, or it is the very one of the host, which is no pod's.
+    /// When the process is gone.
     pub fn of(pid: u32) -> io::Result<Self> {
         let file = File::open(format!("/proc/{pid}/ns/net"))?;
         let number = file.metadata()?.ino();
-        if number == of_host()? {
+        Ok(Self { file, number })
+    }
+
+    /// The same, unless it is the very one of the host, which is no pod's.
+    ///
+    /// # Errors
+    /// When the process is gone, or in the host's.
+    pub fn of_pod(pid: u32) -> io::Result<Self> {
+        let found = Self::of(pid)?;
+        if found.number == std::fs::metadata("/proc/self/ns/net")?.ino() {
             return Err(io::Error::other(format!("process {pid} is in the host's network")));
         }
-        Ok(Self { file, number })
+        Ok(found)
+    }
+
+    /// Has this thread go in, for good.
+    ///
+    /// # Errors
+    /// When the kernel does not let it.
+    pub fn enter(&self) -> io::Result<()> {
+        Ok(move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 
     /// As the kernel is told of it, for as long as this is there.
@@ -34,11 +51,14 @@ impl Namespace {
     }
 
     /// Does something inside, on a thread of its own, because a thread that has gone in is of no other use.
+    ///
+    /// # Errors
+    /// Those of the work, and when the kernel does not let it in.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let inside =
                 std::thread::Builder::new().name("pod-network".to_owned()).spawn_scoped(scope, || {
-                    move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))?;
+                    self.enter()?;
                     work()
                 })?;
             inside
@@ -49,11 +69,9 @@ impl Namespace {
 }
 
 /// The number of the namespace that a process is in.
-pub(super) fn number_of(pid: u32) -> io::Result<u64> {
+///
+/// # Errors
+/// When the process is gone.
+pub fn number_of(pid: u32) -> io::Result<u64> {
     Ok(std::fs::metadata(format!("/proc/{pid}/ns/net"))?.ino())
-}
-
-/// The number of the namespace this process is in.
-pub(super) fn of_host() -> io::Result<u64> {
-    Ok(std::fs::metadata("/proc/self/ns/net")?.ino())
 }

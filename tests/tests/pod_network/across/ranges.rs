@@ -1,0 +1,235 @@
+//! The ranges of a node follow its cluster, and whoever looks after its network keeps it so.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kubelet::network::native::{self, Native, Settings, Standing};
+use kubelet::network::{Member, Members};
+use kubelet::observed::{PodUid, Sandbox, State, Timestamp};
+use kubelet::report::Outbox;
+use kubelet::runtime::spec::{Dns, Network};
+use kubelet::runtime::{Identity, SandboxSpec};
+use tests::{DEADLINE, wait_until};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::stage::{At, Stage, address};
+use crate::rules::stage::{Host, run};
+
+const FIRST: &str = "10.77.1.0/24";
+const SECOND: &str = "10.77.5.0/24";
+const OF_B: &str = "10.77.2.0/24";
+
+/// A node that runs in a namespace, in which every thread it begins is, too.
+struct Node {
+    native: Arc<Native>,
+    keeper: JoinHandle<()>,
+    cluster: watch::Sender<Option<Arc<Members>>>,
+    health: watch::Receiver<Result<(), String>>,
+    outbox: Arc<Outbox>,
+    told: Vec<String>,
+}
+
+async fn open(root: &Path, given: &[&str]) -> Arc<Native> {
+    let settings = Settings {
+        node: "node-a".to_owned(),
+        directory: root.to_owned(),
+        ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
+        host_dns: Box::new(Dns::default),
+    };
+    native::open(settings).await.unwrap().0
+}
+
+impl Node {
+    async fn start(root: &Path, given: &[&str]) -> Self {
+        let native = open(root, given).await;
+        let (cluster, members) = watch::channel(None);
+        let (tell, health) = watch::channel(Ok(()));
+        let outbox = Outbox::new();
+        let keeper = tokio::spawn(native::keep(native.clone(), outbox.clone(), Some(members), tell));
+        Self { native, keeper, cluster, health, outbox, told: Vec::new() }
+    }
+
+    async fn stop(self) {
+        self.keeper.abort();
+        native::close(self.native).await.unwrap();
+    }
+
+    /// The cluster says something else.
+    fn hears(&self, own: &[&str], of_b: &[&str], b_is_older: bool) {
+        let ranges = |all: &[&str]| all.iter().map(|range| range.parse().unwrap()).collect();
+        let b = Member {
+            name: "node-b".to_owned(),
+            is_older: b_is_older,
+            addresses: vec![address("192.0.2.2")],
+            ranges: ranges(of_b),
+        };
+        self.cluster.send_replace(Some(Arc::new(Members { own: ranges(own), others: vec![b] })));
+    }
+
+    /// Waits for an event that begins with a reason and holds all these words.
+    async fn is_told(&mut self, reason: &str, words: &[&str]) {
+        let is_it = |note: &String| note.starts_with(reason) && words.iter().all(|word| note.contains(word));
+        while !self.told.iter().any(is_it) {
+            let mail = tokio::time::timeout(DEADLINE, self.outbox.take()).await;
+            let mail = mail.unwrap_or_else(|_| panic!("{reason} {words:?}: {:?}", self.told));
+            self.told.extend(mail.notes.into_iter().map(|note| format!("{}: {}", note.reason, note.message)));
+        }
+        self.told.clear();
+    }
+
+    /// Waits until the node is well, or is not and says these words.
+    async fn is_well(&mut self, words: Option<&[&str]>) {
+        let is_so = |health: &Result<(), String>| match (health, words) {
+            (Ok(()), None) => true,
+            (Err(why), Some(words)) => words.iter().all(|word| why.contains(word)),
+            _ => false,
+        };
+        tokio::time::timeout(DEADLINE, self.health.wait_for(is_so)).await.unwrap().unwrap();
+    }
+}
+
+/// Waits until what a command prints has these words and not those.
+async fn shows(command: &str, words: &[&str], not: &[&str]) {
+    let look = async || {
+        let told = run(command);
+        let is_so =
+            words.iter().all(|word| told.contains(word)) && !not.iter().any(|word| told.contains(word));
+        if is_so { Ok(()) } else { Err(format!("{command}: {words:?} and not {not:?}: {told}")) }
+    };
+    wait_until(DEADLINE, look).await.unwrap();
+}
+
+fn sandbox(uid: &str) -> SandboxSpec {
+    SandboxSpec {
+        identity: Identity {
+            uid: PodUid::new(uid),
+            pod: uid.to_owned(),
+            namespace: "default".to_owned(),
+            container: "POD".to_owned(),
+            attempt: 0,
+            hash: String::new(),
+        },
+        image: String::new(),
+        network: Network::Bare,
+        host_ports: Vec::new(),
+        hostname: None,
+        domain: None,
+        host_aliases: Vec::new(),
+        dns: Dns::default(),
+        host_pid: false,
+        host_ipc: false,
+        share_process_namespace: false,
+        sysctls: Default::default(),
+        cgroup_parent: None,
+        security_options: Vec::new(),
+        user: None,
+    }
+}
+
+/// What the network says of the sandbox of a pod.
+fn standing(native: &Native, uid: &str, process: u32) -> Standing {
+    let sandbox_of = Sandbox {
+        id: format!("id-{uid}"),
+        attempt: 0,
+        hash: String::new(),
+        state: State::Created,
+        ips: Vec::new(),
+        is_bare: true,
+        created_at: Timestamp::now(),
+    };
+    native.standing(&sandbox(uid).identity, &sandbox_of, Some(process))
+}
+
+#[tokio::test]
+async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
+    let stage = Stage::new().await;
+    let pod = Host::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::start(root.path(), &[]).await;
+    let bridge = "ip addr show type bridge";
+
+    // Of what it has chosen itself nobody knows.
+    node.hears(&[], &[OF_B], true);
+    node.is_well(Some(&["node-a", "no range"])).await;
+    node.is_told("PodNetworkTrouble", &["node-a", "no range"]).await;
+    node.hears(&[FIRST], &[OF_B], true);
+    node.is_well(None).await;
+    node.is_told("PodNetworkRange", &["10.77.1.0/24"]).await;
+    shows(bridge, &["10.77.1.1/24"], &[]).await;
+    shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
+    shows("nft list ruleset", &["10.77.1.0-10.77.2.255"], &[]).await;
+
+    // A pod is there when the range changes.
+    drop(node.native.reserve(&sandbox("old")).await.unwrap());
+    node.native.attach(&sandbox("old").identity, pod.holder()).await.unwrap();
+    let before = vec![address("10.77.1.2")];
+    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+    node.hears(&[SECOND], &[OF_B], true);
+    node.is_told("PodNetworkRange", &["new pods get addresses of 10.77.5.0/24"]).await;
+    shows(bridge, &["10.77.1.1/24", "10.77.5.1/24"], &[]).await;
+    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+    drop(node.native.reserve(&sandbox("new")).await.unwrap());
+    let after = Standing::Down(vec![address("10.77.5.2")]);
+    assert_eq!(standing(&node.native, "new", pod.holder()), after);
+
+    // What somebody takes away is there again.
+    run("ip route del 10.77.2.0/24");
+    node.is_told("PodNetworkRepaired", &["10.77.2.0/24, pods of node node-b"]).await;
+    shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
+    run(
+        "ip addr del 10.77.5.1/24 dev $(ip -o link show type bridge | grep -o 'coracle-[0-9a-f]*' | head -1)",
+    );
+    shows(bridge, &["10.77.5.1/24"], &[]).await;
+
+    // It begins with what it had, and others are known before anything was heard of them.
+    node.stop().await;
+    shows("ip route", &["10.77.2.0/24 via 192.0.2.2 dev eth0"], &[]).await;
+    let mut node = Node::start(root.path(), &[]).await;
+    assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
+    shows("nft list ruleset", &["10.77.1.0-10.77.2.255", "10.77.5.0/24"], &[]).await;
+    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+
+    // Another node has the range of before.
+    node.hears(&[SECOND], &[OF_B, FIRST], true);
+    node.is_told("PodNetworkRange", &["node-b has 10.77.1.0/24 now", "1 pods"]).await;
+    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Lost);
+    assert_eq!(standing(&node.native, "new", pod.holder()), after);
+    shows("ip route", &["10.77.1.0/24 via 192.0.2.2 dev eth0"], &["10.77.1.0/24 dev coracle"]).await;
+
+    // Nothing is left when no pod is.
+    for uid in ["old", "new"] {
+        node.native.release(&format!("id-{uid}")).await;
+    }
+    node.stop().await;
+    shows("ip route; ip link; nft list ruleset", &[], &["10.77", "coracle"]).await;
+}
+
+#[tokio::test]
+async fn a_range_that_is_not_its_own_is_told_until_it_is() {
+    let stage = Stage::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let mut node = Node::start(root.path(), &[FIRST]).await;
+    node.hears(&[SECOND], &[OF_B], true);
+    node.is_well(Some(&["--pod-cidr of node node-a", FIRST, SECOND, "without --pod-cidr"])).await;
+    node.hears(&[FIRST], &[OF_B], true);
+    node.is_well(None).await;
+    node.hears(&[FIRST], &[FIRST], true);
+    node.is_well(Some(&["node-b", "node-a", FIRST, "delete node node-a"])).await;
+    // A younger one that claims it is told of, and is nothing that this node lacks.
+    node.hears(&[FIRST], &[FIRST], false);
+    node.is_well(None).await;
+    node.is_told("PodNetworkTrouble", &["node-a", "node-b", FIRST, "delete node node-b"]).await;
+    node.stop().await;
+
+    let mut node = Node::start(root.path(), &[]).await;
+    run("ip route add 10.77.5.128/25 via 192.0.2.254");
+    node.hears(&[SECOND], &[OF_B], true);
+    node.is_well(Some(&[SECOND, "reaches 10.77.5.128/25 some other way"])).await;
+    run("ip route del 10.77.5.128/25 via 192.0.2.254");
+    node.is_well(None).await;
+    assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
+    node.stop().await;
+}
