@@ -59,6 +59,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
+    // Of the nodes of the cluster, for whoever belongs to one.
+    let (members, _) = watch::channel(None);
     let network = network::connect(&options, runtime, &outbox).await?;
     let runtime = network.runtime.clone();
     let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
@@ -68,7 +70,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let slices = is_local.then(Slices::of_machine).flatten().map(Arc::new);
     let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
     let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
-    let facts = engine::follow(&options, drivers, &runtime, &observer, network.has_network(), &outbox);
+    let facts = engine::follow(&options, drivers, &runtime, &observer, network.health.clone(), &outbox);
     let node = desired::Node {
         labels: Some(node::labels(&options)),
         max_pods: Some(options.max_pods),
@@ -122,11 +124,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let settings = cluster::Settings {
             node: options.node_name.clone(),
             root_dir: options.root_dir.clone(),
-            claim: network.ranges(),
+            wanted: options.pod_cidrs.clone(),
+            chosen: network.ranges(),
             way: identity.way,
             shown: board.node(),
         };
-        let _members = cluster::start(settings, &outbox);
+        cluster::start(settings, members, &outbox);
         keeps_all.then_some(identity.files)
     });
     dispatch::follow(&options, outbox, board.clone(), desired);

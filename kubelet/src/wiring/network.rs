@@ -17,6 +17,8 @@ use crate::runtime::Runtime;
 pub(super) struct Connected {
     /// The engine whose sandboxes have addresses.
     pub runtime: Arc<dyn Runtime>,
+    /// Whether pods of this node have a network, and if not, why; nothing changes any more once nobody tells.
+    pub health: watch::Receiver<Result<(), String>>,
     native: Option<(Arc<Native>, JoinHandle<()>)>,
 }
 
@@ -24,11 +26,6 @@ impl Connected {
     /// The ranges that pods get addresses of from the kubelet; none where the engine gives them.
     pub fn ranges(&self) -> Vec<IpNet> {
         self.native.iter().flat_map(|(native, _)| native.ranges()).copied().collect()
-    }
-
-    /// Whether pods have a network, and why not.
-    pub fn has_network(&self) -> watch::Receiver<Result<(), String>> {
-        watch::channel(Ok(())).1
     }
 
     /// Lets go of it: where no pod is left, nothing of it is.
@@ -56,7 +53,9 @@ pub(super) async fn connect(
         None => !options.pod_cidrs.is_empty(),
     };
     if !gives && !Native::is_in_use(&directory) {
-        return Ok(Connected { runtime: engine, native: None });
+        // The engine's network is the engine's to answer for.
+        let (_, health) = watch::channel(Ok(()));
+        return Ok(Connected { runtime: engine, health, native: None });
     }
     let settings = native::Settings {
         node: options.node_name.clone(),
@@ -87,5 +86,6 @@ pub(super) async fn connect(
     } else {
         Networked::for_old_ones(engine, native.clone())
     };
-    Ok(Connected { runtime, native: Some((native, tokio::spawn(keeper))) })
+    let (_, health) = watch::channel(Ok(()));
+    Ok(Connected { runtime, health, native: Some((native, tokio::spawn(keeper))) })
 }
