@@ -17,11 +17,14 @@ pub enum Part {
     Cpu,
     /// (e) The kubelet is started again.
     Restart,
+    /// (f) TCP between pods.
+    Traffic,
 }
 
 impl Part {
     /// All of them, in the order of their letters.
-    const ALL: [Self; 5] = [Self::Latency, Self::Throughput, Self::Memory, Self::Cpu, Self::Restart];
+    const ALL: [Self; 6] =
+        [Self::Latency, Self::Throughput, Self::Memory, Self::Cpu, Self::Restart, Self::Traffic];
 }
 
 /// How the bench was called.

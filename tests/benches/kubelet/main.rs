@@ -16,6 +16,7 @@ mod podman;
 mod probes;
 #[path = "../shared/mod.rs"]
 mod shared;
+mod traffic;
 
 use arguments::{Arguments, Part};
 use shared::table::Table;
@@ -35,6 +36,9 @@ async fn main() {
     }
     if arguments.wants(Part::Cpu) {
         probes::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Traffic) {
+        traffic::measure(&arguments, &mut table).await;
     }
     println!("\n{}\n{table}", machine::line().await);
 }
