@@ -105,11 +105,14 @@ async fn turn<T: DeserializeOwned>(
         "{path}{selector}{with}watch=true&allowWatchBookmarks=true&resourceVersion={since}&timeoutSeconds={seconds}"
     );
     let mut events = match api.watch(&from).await {
-        Err(trouble) if trouble.is_code(410) => {
-            since.clear();
-            return Ok(());
+        Ok(events) => events,
+        Err(trouble) => {
+            // That version may be too old for it, or one that it never had: it has lost what came after an earlier one.
+            if matches!(trouble, Trouble::Refused { .. }) {
+                since.clear();
+            }
+            return if trouble.is_code(410) || trouble.is_of_version() { Ok(()) } else { Err(trouble) };
         }
-        events => events?,
     };
     *failures = 0;
     while let Some(line) = events.next(SILENCE).await? {

@@ -41,22 +41,25 @@ pub struct Settings {
     pub node: String,
     /// Where what is known of other nodes is kept.
     pub root_dir: PathBuf,
-    /// The ranges that pods of this node have addresses of: it asks for these.
-    pub claim: Vec<IpNet>,
+    /// The ranges that pods of this node are to have addresses of by its flags; empty where they say nothing.
+    pub wanted: Vec<IpNet>,
+    /// The ranges that they have addresses of.
+    pub chosen: Vec<IpNet>,
     /// The way to the API server.
     pub way: watch::Receiver<Option<Known>>,
     /// The Node as this node shows it itself.
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
 }
 
-/// Begins to keep the Node and to follow the others; `told` is what is known of them, at first as it was kept on the disk.
+/// Begins to keep the Node and to follow the others; what is known of them is told, at first as it was kept on the disk.
 pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
     let voice = || Voice::new(&settings.node, outbox.clone());
     let apis = connect(settings.way.clone(), voice());
     let missing = Arc::new(Notify::new());
     let register = Register {
         node: settings.node.clone(),
-        claim: settings.claim,
+        wanted: settings.wanted,
+        chosen: settings.chosen,
         members: told.subscribe(),
         apis: apis.clone(),
         shown: settings.shown,

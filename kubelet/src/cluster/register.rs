@@ -24,8 +24,10 @@ const LONGEST_OBEYED: Duration = Duration::from_secs(600);
 pub struct Register {
     /// The node's name.
     pub node: String,
-    /// The ranges that it asks for, where its cluster has never given it any.
-    pub claim: Vec<IpNet>,
+    /// The ranges that its pods are to have by its flags.
+    pub wanted: Vec<IpNet>,
+    /// Those that it has chosen itself.
+    pub chosen: Vec<IpNet>,
     /// What its cluster has given it.
     pub members: watch::Receiver<Option<Arc<Members>>>,
     /// Whom to tell.
@@ -103,16 +105,9 @@ impl Register {
         Ok(There { object, due: now + HEARTBEAT })
     }
 
-    /// The Node, made where there is none.
+    /// The Node, made where there is none. It is sent first, as a master that keeps its place lets it be written over once.
     async fn found(&mut self, api: &Api, path: &str, shown: &Map<String, Value>) -> Result<Value, Trouble> {
-        match api.get(path).await {
-            Err(trouble) if trouble.is_code(404) => {}
-            found => return found,
-        }
-        // After its Node was deleted, or the master lost it, pods have the addresses still that they were given by it.
-        let given = self.members.borrow().as_ref().map(|members| members.own.clone()).unwrap_or_default();
-        let claim = if given.is_empty() { &self.claim } else { &given };
-        match api.post(NODES, &node::made(shown, claim)).await {
+        match api.post(NODES, &node::made(shown, &self.claim())).await {
             Ok(made) => {
                 let range = made["spec"]["podCIDR"].as_str();
                 let range =
@@ -121,10 +116,19 @@ impl Register {
                 self.voice.tell("NodeRegistered", text);
                 Ok(made)
             }
-            // Somebody was first.
             Err(trouble) if trouble.is_code(409) => api.get(path).await,
             Err(trouble) => Err(trouble),
         }
+    }
+
+    /// The ranges to ask for: those of the flag; or those that its cluster gave it, since pods have their addresses still after the
+    /// Node was deleted or the master lost it; or those that it chose itself.
+    fn claim(&self) -> Vec<IpNet> {
+        if !self.wanted.is_empty() {
+            return self.wanted.clone();
+        }
+        let given = self.members.borrow().as_ref().map(|members| members.own.clone()).unwrap_or_default();
+        if given.is_empty() { self.chosen.clone() } else { given }
     }
 
     /// Waits until something may have to be written; what is known of the Node still.

@@ -177,6 +177,11 @@ impl Trouble {
         matches!(self, Self::Refused { code: 403, message, .. } if message.contains(UNREGISTERED))
     }
 
+    /// Whether the server has not come as far as the version that was asked for.
+    pub fn is_of_version(&self) -> bool {
+        matches!(self, Self::Refused { code: 504, message, .. } if message.contains("Too large resource version"))
+    }
+
     /// Whether it goes on until a person does something: this node is not let in, or it is another cluster.
     pub fn shuts_out(&self) -> bool {
         match self {

@@ -124,7 +124,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let settings = cluster::Settings {
             node: options.node_name.clone(),
             root_dir: options.root_dir.clone(),
-            claim: network.ranges(),
+            wanted: options.pod_cidrs.clone(),
+            chosen: network.ranges(),
             way: identity.way,
             shown: board.node(),
         };

@@ -43,8 +43,10 @@ async fn makes(master: &Master, path: &str, object: &Value, status: &Value) {
     let url = format!("https://127.0.0.1:{}{path}", master.port);
     let client = master.client();
     let look = async || match client.post(&url).json(object).send().await {
-        // The account of its namespace may not be there yet.
-        Ok(made) if made.status().as_u16() != 201 => Err(made.text().await.unwrap_or_default()),
+        // The account of its namespace may not be there yet, and a Node may be there before.
+        Ok(made) if ![201, 409].contains(&made.status().as_u16()) => {
+            Err(made.text().await.unwrap_or_default())
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     };
@@ -55,7 +57,7 @@ async fn makes(master: &Master, path: &str, object: &Value, status: &Value) {
     assert_eq!(patched.status().as_u16(), 200);
 }
 
-/// Tells the master of a node on that host and of a pod that it runs; the pod's name.
+/// Tells the master where a node on that host is and of a pod that it runs; the pod's name.
 async fn is_told_of(master: &Master, node: &World, host: usize) -> String {
     let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.node}});
     let status = json!({

@@ -9,6 +9,7 @@ mod overlap;
 mod policies;
 mod reached;
 mod refused;
+mod registered;
 mod roots;
 mod rotation;
 mod stage;

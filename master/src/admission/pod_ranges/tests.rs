@@ -22,7 +22,6 @@ async fn masters(count: usize, range: &str) -> Vec<Router> {
     let mut masters = Vec::new();
     for _ in 0..count {
         let registry = Registry::open(store.clone(), Catalog::new(kinds::all())).await.unwrap();
-        crate::namespaces::ensure(&registry).await.unwrap();
         let range = PodRange { network: range.parse().unwrap(), piece: 24 };
         let pass = PodRanges::new(registry.clone(), vec![range], vec!["10.244.0.0/24".parse().unwrap()]);
         let version = Version { major: "1", minor: "36", git_version: "test" };
