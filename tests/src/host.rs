@@ -77,6 +77,11 @@ impl Host {
         Self { network: File::open(&path).unwrap(), pid, holder: Mutex::new(holder), is_whole }
     }
 
+    /// A process that is there.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     /// The thread is there from now on.
     pub fn enter(&self) {
         enter(&self.network);

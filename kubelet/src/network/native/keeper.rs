@@ -15,7 +15,6 @@ use super::nodes::Joined;
 use super::record::Record;
 use super::state::{Key, Process};
 use super::{Native, packets};
-use crate::disk;
 use crate::network::members::Members;
 use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
@@ -98,8 +97,7 @@ impl Keeper {
         let mut pause = FIRST_PAUSE;
         loop {
             let belongs = self.belongs();
-            let native = self.native.clone();
-            let looked = disk::run(move || native.look(due, &belongs)).await;
+            let looked = self.native.run(move |native| native.look(due, &belongs)).await;
             self.take_in(looked);
             let has_failed = self.has_failed();
             let again = match (has_failed, &self.cluster) {

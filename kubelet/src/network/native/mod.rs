@@ -68,6 +68,8 @@ pub struct Native {
     state: Mutex<State>,
     /// Held by whoever changes anything; true once the network is closed, after which nobody does.
     work: Mutex<bool>,
+    /// Where those wait who want to change something: on a thread, each would have memory of its own.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// Which addresses are whose.
@@ -137,8 +139,10 @@ impl Native {
             state.know(key, record, is_up);
         }
         let ranges = Mutex::new(Arc::new(Ranges { own, others: range::cluster(&directory) }));
-        let (across, state, work) = (Mutex::new(across), Mutex::new(state), Mutex::new(false));
-        let native = Self { node, directory, given, bridge, ranges, across, records, host_dns, state, work };
+        let (across, state) = (Mutex::new(across), Mutex::new(state));
+        let (work, turn) = (Mutex::new(false), tokio::sync::Mutex::default());
+        let native =
+            Self { node, directory, given, bridge, ranges, across, records, host_dns, state, work, turn };
         let repairs = native.ensure_rules()?;
         let notes = native.open_legacy().into_iter().chain(packets::closed(&repairs)).collect();
         Ok((Arc::new(native), notes))
@@ -175,6 +179,21 @@ impl Native {
         change()
     }
 
+    /// Does something that blocks, when it is its turn.
+    async fn run<T: Send + 'static>(self: &Arc<Self>, what: impl FnOnce(&Self) -> T + Send + 'static) -> T {
+        let _turn = self.turn.lock().await;
+        let native = self.clone();
+        disk::run(move || what(&native)).await
+    }
+
+    /// Does one change, as [`Native::work`] does.
+    async fn change<T: Send + 'static>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        self.run(move |native| native.work(|| change(native))).await
+    }
+
     /// Reserves addresses for a sandbox that is about to be made, and writes what it will find in `/etc`.
     ///
     /// # Errors
@@ -182,8 +201,8 @@ impl Native {
     pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making<'_>, Error> {
         let key = key(&spec.identity);
         packets::check(&spec.host_ports, &self.current()).map_err(Error::Network)?;
-        let (native, spec) = (self.clone(), spec.clone());
-        let reserved = disk::run(move || native.work(|| native.reserve_now(&spec))).await;
+        let spec = spec.clone();
+        let reserved = self.change(move |native| native.reserve_now(&spec)).await;
         // Even what failed is one that is being made no more.
         let making = Making { native: self, key };
         reserved.map_err(|error| Error::Network(error.to_string())).map(|()| making)
@@ -242,8 +261,7 @@ impl Native {
     /// When the kernel refuses, or a port of the host is somebody else's; it may be tried again.
     pub async fn attach(self: &Arc<Self>, identity: &Identity, pid: u32) -> Result<(), Error> {
         let key = key(identity);
-        let (native, sandbox) = (self.clone(), key.clone());
-        let laid = disk::run(move || native.work(|| native.lay(&sandbox, pid))).await;
+        let laid = self.change(move |native| native.lay(&key, pid)).await;
         laid.map_err(|error| {
             let (pod, namespace, bridge) = (&identity.pod, &identity.namespace, &self.bridge.name);
             Error::Network(format!("cannot connect {namespace}/{pod} to the bridge {bridge}: {error}"))
@@ -292,18 +310,16 @@ impl Native {
 
     /// The cable went with the sandbox's network.
     async fn give_back(self: &Arc<Self>, key: Key, serial: u64) {
-        let (native, gone) = (self.clone(), key.clone());
-        let done = disk::run(move || {
-            native.work(|| {
-                let Some(record) = native.state().goes(&gone, serial) else { return Ok(()) };
-                native.close_ports(&record)?;
-                native.records.remove(&gone)?;
-                native.state().gone(&gone);
-                Ok(())
-            })
+        let pod = key.uid.clone();
+        let done = self.change(move |native| {
+            let Some(record) = native.state().goes(&key, serial) else { return Ok(()) };
+            native.close_ports(&record)?;
+            native.records.remove(&key)?;
+            native.state().gone(&key);
+            Ok(())
         });
         if let Err(error) = done.await {
-            tracing::warn!(pod = %key.uid, %error, "what a sandbox had of the network is given back later");
+            tracing::warn!(%pod, %error, "what a sandbox had of the network is given back later");
         }
     }
 
@@ -347,5 +363,5 @@ pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> 
 /// # Errors
 /// As of that.
 pub async fn close(native: Arc<Native>) -> io::Result<()> {
-    disk::run(move || native.close()).await
+    native.run(Native::close).await
 }

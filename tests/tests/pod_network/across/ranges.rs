@@ -9,12 +9,12 @@ use kubelet::observed::{PodUid, Sandbox, State, Timestamp};
 use kubelet::report::Outbox;
 use kubelet::runtime::spec::{Dns, Network};
 use kubelet::runtime::{Identity, SandboxSpec};
-use tests::{DEADLINE, wait_until};
+use tests::{DEADLINE, Host, wait_until};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::stage::{At, Stage, address};
-use crate::rules::stage::{Host, run};
+use crate::rules::stage::run;
 
 const FIRST: &str = "10.77.1.0/24";
 const SECOND: &str = "10.77.5.0/24";
@@ -163,16 +163,16 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
 
     // A pod is there when the range changes.
     drop(node.native.reserve(&sandbox("old")).await.unwrap());
-    node.native.attach(&sandbox("old").identity, pod.holder()).await.unwrap();
+    node.native.attach(&sandbox("old").identity, pod.pid()).await.unwrap();
     let before = vec![address("10.77.1.2")];
-    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+    assert_eq!(standing(&node.native, "old", pod.pid()), Standing::Up(before.clone()));
     node.hears(&[SECOND], &[OF_B], true);
     node.is_told("PodNetworkRange", &["new pods get addresses of 10.77.5.0/24"]).await;
     shows(bridge, &["10.77.1.1/24", "10.77.5.1/24"], &[]).await;
-    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+    assert_eq!(standing(&node.native, "old", pod.pid()), Standing::Up(before.clone()));
     drop(node.native.reserve(&sandbox("new")).await.unwrap());
     let after = Standing::Down(vec![address("10.77.5.2")]);
-    assert_eq!(standing(&node.native, "new", pod.holder()), after);
+    assert_eq!(standing(&node.native, "new", pod.pid()), after);
 
     // What somebody takes away is there again.
     run("ip route del 10.77.2.0/24");
@@ -189,13 +189,13 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
     let mut node = Node::start(root.path(), &[]).await;
     assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
     shows("nft list ruleset", &["10.77.1.0-10.77.2.255", "10.77.5.0/24"], &[]).await;
-    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Up(before.clone()));
+    assert_eq!(standing(&node.native, "old", pod.pid()), Standing::Up(before.clone()));
 
     // Another node has the range of before.
     node.hears(&[SECOND], &[OF_B, FIRST], true);
     node.is_told("PodNetworkRange", &["node-b has 10.77.1.0/24 now", "1 pods"]).await;
-    assert_eq!(standing(&node.native, "old", pod.holder()), Standing::Lost);
-    assert_eq!(standing(&node.native, "new", pod.holder()), after);
+    assert_eq!(standing(&node.native, "old", pod.pid()), Standing::Lost);
+    assert_eq!(standing(&node.native, "new", pod.pid()), after);
     shows("ip route", &["10.77.1.0/24 via 192.0.2.2 dev eth0"], &["10.77.1.0/24 dev coracle"]).await;
 
     // Nothing is left when no pod is.
