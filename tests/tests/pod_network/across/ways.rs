@@ -32,7 +32,7 @@ async fn a_route_is_enough_on_one_segment_and_a_second_look_changes_nothing() {
     stage.members.pop();
     let told = stage.settle(At::A);
     assert_eq!(told.cluster, Some(vec![range(1, 4), range(1, 6)]));
-    let look = || run("ip -d route show proto 67; ip -6 -d route show proto 67; ip -br link");
+    let look = || run("ip -d route show proto 67; ip -6 -d route show proto 67; ip -o link show type vxlan");
     let before = stage.at(At::A, look);
     assert!(before.contains("10.244.2.0/24 via 192.0.2.2 dev eth0"), "{before}");
     assert!(before.contains("fd00:2::/64 via fd99::2 dev eth0"), "{before}");

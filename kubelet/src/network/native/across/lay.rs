@@ -11,7 +11,6 @@ use rustix::io::Errno;
 use super::look;
 use super::plan::{Hop, Plan};
 use super::words::{self, Laid};
-use crate::network::native::ipam;
 use crate::network::native::netlink::{Netlink, is};
 use crate::network::nft::Family;
 
@@ -75,6 +74,6 @@ pub(super) fn take(netlink: &mut Netlink, range: IpNet, laid: &Laid, metric: u32
 
 /// Whether packets to a range go the way that was laid.
 pub(super) fn is_gone_by(netlink: &mut Netlink, range: IpNet, laid: &Laid) -> io::Result<bool> {
-    let answer = look::ask(netlink, ipam::gateway(range))?;
+    let answer = look::ask(netlink, range.network())?;
     Ok(answer.is_ok_and(|answer| answer.link == laid.link && answer.gateway == Some(laid.via)))
 }
