@@ -80,6 +80,11 @@ impl AddressType {
     pub const PREFERRED: [Self; 5] =
         [Self::Hostname, Self::InternalDns, Self::InternalIp, Self::ExternalDns, Self::ExternalIp];
 
+    /// The order when nobody says otherwise, kubeadm's with the rest behind it: a name that a kubelet registers is one of its machine
+    /// alone as a rule, which no DNS knows.
+    pub const USUAL: [Self; 5] =
+        [Self::InternalIp, Self::ExternalIp, Self::Hostname, Self::InternalDns, Self::ExternalDns];
+
     /// As a Node has it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -301,7 +306,7 @@ impl Default for Options {
             approval: Approval::default(),
             nodes: NodeAdmission::default(),
             lives: Lives::default(),
-            kubelet_addresses: AddressType::PREFERRED.to_vec(),
+            kubelet_addresses: AddressType::USUAL.to_vec(),
             controllers: Controllers::All,
             scheduling_gates: Vec::new(),
         }

@@ -31,6 +31,8 @@ use crate::report::Outbox;
 
 /// What is told is looked at again after so long though nothing was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// A server that shows no other nodes is asked for them again after so long: a role may let it.
+const ALL_AGAIN: Duration = Duration::from_secs(10 * 60);
 /// The path of Nodes in the API.
 const NODES: &str = "/api/v1/nodes";
 
@@ -123,8 +125,9 @@ impl Listener {
         loop {
             let selector = if sees_all { "" } else { own.as_str() };
             let (node, told, missing) = (&self.node, &self.told, &self.missing);
+            let locked = || roster.lock().unwrap_or_else(PoisonError::into_inner);
             let look = |heard: Option<Told<Line>>| {
-                let mut roster = roster.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut roster = locked();
                 if let Some(heard) = heard {
                     roster.hear(heard);
                     if !roster.has(node) {
@@ -133,29 +136,42 @@ impl Listener {
                 }
                 tell(&mut roster, told);
             };
+            locked().sees(sees_all);
+            let all_again = Instant::now() + ALL_AGAIN;
             let mut hear = |heard| look(Some(heard));
-            let trouble = {
+            let refused = {
                 let mut following = pin!(follow(apis.clone(), NODES, selector, &mut hear, &mut self.voice));
                 loop {
                     tokio::select! {
-                        trouble = &mut following => break trouble,
+                        ended = &mut following => match ended {
+                            Some(trouble) => break Some(trouble),
+                            None => return,
+                        },
                         // Those that were waited for may be waited for no longer.
                         () = tokio::time::sleep(LOOK_AGAIN) => look(None),
+                        () = tokio::time::sleep_until(all_again), if !sees_all => break None,
                     }
                 }
             };
-            let Some(trouble) = trouble else { return };
-            if sees_all && trouble.is_code(403) && !trouble.is_unregistered() {
-                // A stock server shows a node no Node but its own.
-                let text = format!(
-                    "the API server shows this node no other nodes ({trouble}), so pods here do not reach those of other nodes by \
-                     themselves; let nodes read nodes: kubectl create clusterrolebinding nodes-read-nodes --clusterrole=NAME \
-                     --group=system:nodes, with a ClusterRole that may get, list and watch nodes"
-                );
-                self.voice.warn("NodesNotShown", text, jiff::Timestamp::now());
-                sees_all = false;
+            match refused {
+                Some(trouble) if sees_all => {
+                    sees_all = false;
+                    self.shows_no_others(&trouble);
+                }
+                Some(_) => tokio::time::sleep_until(all_again).await,
+                None => sees_all = true,
             }
         }
+    }
+
+    /// A stock server shows a node no Node but its own.
+    fn shows_no_others(&mut self, trouble: &Trouble) {
+        let text = format!(
+            "the API server shows this node no other nodes ({trouble}), so pods here do not reach those of other nodes by themselves; \
+             let nodes read nodes: kubectl create clusterrole nodes-read-nodes --verb=get,list,watch --resource=nodes, and kubectl create \
+             clusterrolebinding nodes-read-nodes --clusterrole=nodes-read-nodes --group=system:nodes"
+        );
+        self.voice.warn("NodesNotShown", text, jiff::Timestamp::now());
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a node writes of its Node: all of it when it registers, and then what has changed. Pure.
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Labels that are set again where somebody changed them, as the stock kubelet does; all others are said once, and then they are the
@@ -54,7 +55,7 @@ pub fn relabelled(shown: &Map<String, Value>, there: &Value) -> Option<Value> {
 
 /// What is to be written of the status, as a strategic merge: what differs, and all conditions, where anything differs beyond the times
 /// at which it was found so, or those are due. Conditions of others stay.
-pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool) -> Option<Value> {
+pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Timestamp) -> Option<Value> {
     let status = shown.get("status")?;
     let stands = &there["status"];
     let mut patch = Map::new();
@@ -78,7 +79,11 @@ pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool) -> Opti
     if patch.is_empty() && !is_due && own.iter().all(is_told) {
         return None;
     }
-    patch.insert("conditions".to_owned(), own.to_vec().into());
+    // What is shown changes as soon as it is not so any more: this is how it is now.
+    let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let mut own = own.to_vec();
+    own.iter_mut().for_each(|condition| condition["lastHeartbeatTime"] = now.as_str().into());
+    patch.insert("conditions".to_owned(), own.into());
     Some(json!({"status": patch}))
 }
 

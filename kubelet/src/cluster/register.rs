@@ -98,7 +98,7 @@ impl Register {
             object = api.patch(&path, &labels).await?;
         }
         let now = Instant::now();
-        let Some(status) = node::restated(shown, &object, now >= due) else {
+        let Some(status) = node::restated(shown, &object, now >= due, Timestamp::now()) else {
             return Ok(There { object, due });
         };
         let object = api.patch(&format!("{path}/status"), &status).await?;

@@ -82,6 +82,8 @@ pub struct Roster {
     waits_until: Option<Instant>,
     /// Those of them that have gone since, as somebody has said.
     gone: BTreeSet<String>,
+    /// Whether what is heard is of all nodes.
+    sees_all: bool,
 }
 
 impl Roster {
@@ -93,12 +95,22 @@ impl Roster {
             known_as: None,
             waits_until: None,
             gone: BTreeSet::new(),
+            sees_all: true,
         }
+    }
+
+    /// From now on what is heard is of all nodes, or of the own one alone and says nothing of others.
+    pub fn sees(&mut self, all: bool) {
+        self.sees_all = all;
     }
 
     /// Takes in what is heard.
     pub fn hear(&mut self, told: Told<Line>) {
         match told {
+            Told::All(lines) if !self.sees_all => {
+                self.nodes.remove(&self.own);
+                self.nodes.extend(lines.into_iter().map(seen));
+            }
             Told::All(lines) => self.nodes = lines.into_iter().map(seen).collect(),
             Told::Put(line) => {
                 let (name, seen) = seen(line);
@@ -147,7 +159,7 @@ impl Roster {
                 ranges: seen.ranges.clone(),
             })
             .collect();
-        if self.waits_until.is_some() {
+        if self.waits_until.is_some() || !self.sees_all {
             let missing = before.into_iter().flat_map(|before| &before.others);
             let is_missing =
                 |one: &&Member| !self.nodes.contains_key(&one.name) && !self.gone.contains(&one.name);

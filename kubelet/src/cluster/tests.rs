@@ -90,6 +90,18 @@ fn a_master_that_has_lost_its_nodes_takes_nobody_away() {
 }
 
 #[test]
+fn a_server_that_shows_the_own_node_alone_says_nothing_of_others() {
+    let (mut roster, now) = (Roster::new("n1"), Instant::now());
+    roster.hear(Told::All(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
+    let known = roster.members(None, now).unwrap();
+    roster.sees(false);
+    roster.hear(Told::All(vec![own()]));
+    assert_eq!(names(&roster.members(Some(&known), now + RETURN).unwrap()), ["<n2"]);
+    roster.hear(Told::All(Vec::new()));
+    assert!(!roster.has("n1"));
+}
+
+#[test]
 fn a_node_that_goes_is_gone() {
     let (mut roster, now) = (Roster::new("n1"), Instant::now());
     roster.hear(Told::All(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
@@ -203,22 +215,23 @@ fn labels_of_the_kubelet_are_set_again_and_others_are_the_clusters() {
 
 #[test]
 fn the_status_is_written_when_it_has_changed_or_is_due() {
+    let now = "2026-01-01T00:05:00Z".parse().unwrap();
     let there = Value::Object(shown("True", "before"));
     let fields = |patch: Option<Value>| {
         patch.map(|patch| patch["status"].as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" "))
     };
     // It was looked at again, and nothing else.
-    assert_eq!(node::restated(&shown("True", "later"), &there, false), None);
-    let due = node::restated(&shown("True", "later"), &there, true).unwrap();
-    assert_eq!(due["status"]["conditions"][0]["lastHeartbeatTime"], "later");
+    assert_eq!(node::restated(&shown("True", "later"), &there, false, now), None);
+    let due = node::restated(&shown("True", "later"), &there, true, now).unwrap();
+    assert_eq!(due["status"]["conditions"][0]["lastHeartbeatTime"], "2026-01-01T00:05:00Z");
     assert_eq!(fields(Some(due)), Some("conditions".to_owned()));
     assert_eq!(
-        fields(node::restated(&shown("False", "later"), &there, false)),
+        fields(node::restated(&shown("False", "later"), &there, false, now)),
         Some("conditions".to_owned())
     );
     let mut moved = shown("True", "later");
     moved["status"]["addresses"] = json!([{"type": "InternalIP", "address": "192.0.2.9"}]);
-    let patch = node::restated(&moved, &there, false).unwrap();
+    let patch = node::restated(&moved, &there, false, now).unwrap();
     assert_eq!(
         patch["status"]["addresses"],
         json!([{"type": "InternalIP", "address": "192.0.2.9"}, {"$patch": "replace"}])
@@ -226,5 +239,5 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     // Conditions of others are nothing that differs.
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
-    assert_eq!(node::restated(&shown("True", "later"), &more, false), None);
+    assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
 }

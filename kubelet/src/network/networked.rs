@@ -69,7 +69,11 @@ impl Networked {
 impl Runtime for Networked {
     async fn list(&self) -> Result<Vec<Listed>, Error> {
         let before = self.native.settled();
-        let listed = self.engine.list().await?;
+        let mut listed = self.engine.list().await?;
+        // What is lost is looked at again, though the engine has nothing new to say of it.
+        for found in listed.iter_mut().filter(|found| found.running && self.native.is_taken(&found.id)) {
+            (found.running, found.state) = (false, "exited".to_owned());
+        }
         let kept = listed.iter().map(|found| &found.identity);
         self.native.release_all_but(before, kept).await;
         Ok(listed)

@@ -1,5 +1,6 @@
 //! What is known of the engine, carried to whoever needs it: facts to the workers, the node's report to the world.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use crate::spec::{CgroupDriver, Facts};
 /// The node is told of anew this often though nothing changed: `nodeStatusReportFrequency` of a KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
+/// The addresses of the machine are looked at so often: it costs two questions to the kernel.
+const LOOK_FOR_ADDRESSES: Duration = Duration::from_secs(3);
+
 /// Facts of the node, asked of the engine anew whenever it comes back.
 pub(super) fn follow(
     options: &Options,
@@ -26,7 +30,7 @@ pub(super) fn follow(
     mut network: watch::Receiver<Result<(), String>>,
     outbox: &Arc<Outbox>,
 ) -> watch::Receiver<Arc<Facts>> {
-    let own = node::facts(options);
+    let mut own = node::facts(options);
     let (facts, known) = watch::channel(Arc::new(own.clone()));
     let (runtime, observer) = (runtime.clone(), observer.clone());
     let (options, outbox) = (options.clone(), outbox.clone());
@@ -63,11 +67,23 @@ pub(super) fn follow(
                 changed = engine.changed() => if changed.is_err() { return },
                 // Whoever gives pods their network lives as long as this does, or has nothing more to say.
                 () = changed(&mut network) => {}
+                () = moved(options.node_ip, &own.host_ips) => own = node::facts(&options),
                 () = tokio::time::sleep(HEARTBEAT) => {}
             }
         }
     });
     known
+}
+
+/// Waits until the machine has other addresses than these. One that has none for a while, but its loopback, has not moved.
+async fn moved(given: Option<IpAddr>, known: &[IpAddr]) {
+    loop {
+        let now = node::addresses(given);
+        if now != known && !now.iter().all(IpAddr::is_loopback) {
+            return;
+        }
+        tokio::time::sleep(LOOK_FOR_ADDRESSES).await;
+    }
 }
 
 async fn changed<T>(told: &mut watch::Receiver<T>) {

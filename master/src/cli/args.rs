@@ -185,7 +185,7 @@ pub struct RunFlags {
     /// How long the certificate of the API lives; made anew when a third is left; 60s and more [default: 8760h0m0s]
     #[arg(long, value_name = "DURATION", help_heading = "API")]
     pub serving_cert_duration: Option<String>,
-    /// Which address of a node is taken to ask its kubelet for logs and commands [default: Hostname,InternalDNS,InternalIP,ExternalDNS,ExternalIP]
+    /// Which address of a node is taken to ask its kubelet for logs and commands [default: InternalIP,ExternalIP,Hostname,InternalDNS,ExternalDNS]
     #[arg(long, value_name = "TYPE,...", help_heading = "Nodes")]
     pub kubelet_preferred_address_types: Vec<String>,
     /// How a node registers: open (whoever has a certificate), allowlist, or certificate (whose key was registered) [default: open]

@@ -82,8 +82,9 @@ impl Asker<'_> {
             Ok(answer) if is_right(&answer) => Ok(()),
             other => Err(format!("{other:?} in place of {expected:?}")),
         };
-        let waited = wait_until(DEADLINE, look).await;
-        waited.unwrap_or_else(|seen| panic!("{} asks {to}: {seen}\n{}", self.name(), self.state()));
+        if let Err(seen) = wait_until(DEADLINE, look).await {
+            panic!("{} asks {to}: {seen}\n{}", self.name(), self.state().await);
+        }
     }
 
     fn name(self) -> String {
@@ -95,10 +96,11 @@ impl Asker<'_> {
     }
 
     /// What helps to see why.
-    fn state(self) -> String {
+    async fn state(self) -> String {
         let (Self::Pod(machine, _) | Self::Machine(machine)) = self else { return String::new() };
         let look = "ip address; ip route; ip neighbour; bridge fdb; nft list ruleset 2>/dev/null";
-        format!("{}{}", machine.run(look), machine.node.log_tail())
+        let events = machine.node.kubelet(&["get", "events", "-A"]).await;
+        format!("{}{}{}", machine.run(look), events.stdout, machine.node.log_tail())
     }
 }
 

@@ -96,6 +96,8 @@ impl Keeper {
         let mut due = Due::ALL;
         let mut pause = FIRST_PAUSE;
         loop {
+            // It may have said something while something else was heard of.
+            due.ways |= self.cluster.as_ref().is_some_and(|cluster| cluster.has_changed().unwrap_or(false));
             let belongs = self.belongs();
             let looked = self.native.run(move |native| native.look(due, &belongs)).await;
             self.take_in(looked);

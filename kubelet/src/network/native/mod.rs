@@ -239,6 +239,12 @@ impl Native {
         }
     }
 
+    /// Whether another node has the addresses of that sandbox by now.
+    pub fn is_taken(&self, id: &str) -> bool {
+        let addresses = self.state().addresses_of(id);
+        addresses.is_some_and(|addresses| !self.ranges().own.has(&addresses))
+    }
+
     /// What a container of a sandbox of ours finds in `/etc`, unless the pod puts something else there.
     pub fn mounts(&self, spec: &ContainerSpec) -> Vec<Mount> {
         let Some(key) = self.state().key_of(&spec.sandbox_id) else { return Vec::new() };

@@ -128,7 +128,12 @@ impl State {
         self.ids.get(id).cloned()
     }
 
-    /// The same, with the number of its reservation.
+    /// The addresses of the sandbox of that id.
+    pub fn addresses_of(&self, id: &str) -> Option<Vec<IpAddr>> {
+        Some(self.entries.get(self.ids.get(id)?)?.record.addresses.clone())
+    }
+
+    /// The sandbox of that id, with the number of its reservation.
     pub fn known(&self, id: &str) -> Option<(Key, u64)> {
         let key = self.ids.get(id)?;
         Some((key.clone(), self.entries.get(key)?.serial))
