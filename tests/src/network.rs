@@ -36,7 +36,10 @@ pub fn records(root_dir: &Path) -> usize {
 pub fn remove(of: impl Fn(&str) -> bool) {
     for (name, _) in bridges().filter(|(_, node)| of(node)) {
         // Of the same name, and the rules in the tables of others.
-        let _ = Rules::open().and_then(|mut rules| rules.remove(&name));
+        let removed = Rules::open().and_then(|mut rules| rules.remove(&name));
+        if let Err(error) = removed {
+            eprintln!("the rules of {name} stay behind: {error}");
+        }
         let _ = Command::new("ip").args(["link", "delete", &name]).status();
         for version in ["4", "6"] {
             // There where a router lay between it and another.

@@ -282,16 +282,24 @@ impl Rules {
         doing: &'static str,
         plan: impl Fn(&mut Socket) -> Result<(Vec<Message>, T), Fault>,
     ) -> Result<T, Error> {
+        let refused = |fault| match fault {
+            Fault::Moved => Error::Restless { doing },
+            Fault::Refused { errno, what } => Error::refused(doing, errno, what),
+        };
         for _ in 0..TRIES {
-            let tried = self.socket.generation().and_then(|generation| {
-                let (messages, told) = plan(&mut self.socket)?;
+            let generation = self.socket.generation().map_err(refused)?;
+            let tried = plan(&mut self.socket).and_then(|(messages, told)| {
                 self.socket.commit(generation, &messages)?;
                 Ok(told)
             });
             match tried {
                 Ok(told) => return Ok(told),
                 Err(Fault::Moved) => {}
-                Err(Fault::Refused { errno, what }) => return Err(Error::refused(doing, errno, what)),
+                // What was asked about may have gone in between.
+                Err(fault) if self.socket.generation().map_err(refused)? == generation => {
+                    return Err(refused(fault));
+                }
+                Err(_) => {}
             }
         }
         Err(Error::Restless { doing })
