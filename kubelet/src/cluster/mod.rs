@@ -32,7 +32,7 @@ use crate::report::Outbox;
 /// What is told is looked at again after so long though nothing was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A server that shows no other nodes is asked for them again after so long: a role may let it.
-const ALL_AGAIN: Duration = Duration::from_secs(10 * 60);
+const ALL_AGAIN: Duration = Duration::from_secs(60);
 /// The path of Nodes in the API.
 const NODES: &str = "/api/v1/nodes";
 

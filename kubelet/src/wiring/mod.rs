@@ -59,6 +59,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
+    // From here on there is something to let go of.
+    tokio::spawn(until_told(stop));
     let (told, members) = watch::channel(None);
     let members = options.cluster.is_some().then_some(members);
     let network = network::connect(&options, runtime, &outbox, members).await?;
@@ -145,10 +147,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let streaming_idle = options.streaming_idle;
     let context =
         Context { board: board.clone(), runtime, health, metrics, stats, configuration, streaming_idle };
-    if let Some(address) = options.api_address {
-        serve_nodes_api(&options, address, &context, &stopped, written).await?;
+    if let Some(address) = options.api_address
+        && let Err(error) = serve_nodes_api(&options, address, &context, &stopped, written).await
+    {
+        network.close().await;
+        return Err(error);
     }
-    tokio::spawn(until_told(stop));
     let served = server::serve_socket(&root_dir, &context, stopped).await;
     journal.write_last(board).await;
     network.close().await;

@@ -51,11 +51,12 @@ pub(super) async fn connect(
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     // The engine's network is the engine's to answer for.
-    let of_engine = |runtime| Connected { runtime, health: watch::channel(Ok(())).1, native: None };
+    let of_engine =
+        |runtime, standing| Connected { runtime, health: watch::channel(standing).1, native: None };
     let gives = options.pod_network != Some(PodNetwork::Docker);
     let is_in_use = Native::is_in_use(&directory);
     if !gives && !is_in_use {
-        return Ok(of_engine(engine));
+        return Ok(of_engine(engine, Ok(())));
     }
     let settings = native::Settings {
         node: options.node_name.clone(),
@@ -84,15 +85,27 @@ pub(super) async fn connect(
             let text = format!(
                 "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
             );
-            outbox.note(About::node(&options.node_name), Severity::Normal, "PodNetworkOfEngine", text);
-            return Ok(of_engine(engine));
+            outbox.note(
+                About::node(&options.node_name),
+                Severity::Normal,
+                "PodNetworkOfEngine",
+                text.clone(),
+            );
+            // A node alone has what it needs.
+            let standing = match members {
+                None => Ok(()),
+                Some(_) => Err(format!(
+                    "{text}; so pods of other nodes do not reach them: see to that, or say that it is meant (--pod-network docker)"
+                )),
+            };
+            return Ok(of_engine(engine, standing));
         }
     };
     for note in notes {
         outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
     }
     let (health, healthy) = watch::channel(Ok(()));
-    let keeper = native::keep(native.clone(), outbox.clone(), members, health);
+    let keeper = native::keep(native.clone(), outbox.clone(), members, gives, health);
     let runtime = if gives {
         let ranges: Vec<String> = native.current().iter().map(ToString::to_string).collect();
         tracing::info!("pods get addresses of {}", ranges.join(" and "));

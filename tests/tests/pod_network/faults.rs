@@ -76,8 +76,11 @@ async fn a_connection_lives_on_while_the_bridge_is_made_anew() {
         stream.write_all(word).await.unwrap();
         tokio::time::timeout(DEADLINE, stream.read_exact(&mut said)).await.unwrap().unwrap();
         assert_eq!(&said, word);
-        change(&["link", "delete", &bridge(&world.node).unwrap()]);
+        let name = bridge(&world.node).unwrap();
+        change(&["link", "delete", &name]);
         node_event(&world, "was gone").await;
+        let is_there = async || bridge(&world.node).map(drop).ok_or_else(|| format!("there is no {name}"));
+        world.wait_for("the bridge to be there again", is_there).await;
     }
 }
 

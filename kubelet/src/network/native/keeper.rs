@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::links::Link;
 use super::netlink::Netlink;
@@ -34,10 +35,16 @@ pub type Cluster = watch::Receiver<Option<Arc<Members>>>;
 pub type Health = watch::Sender<Result<(), String>>;
 
 /// Looks whenever something of the network or the cluster changes, until the kubelet ends. `cluster` is that of a node that
-/// belongs to one.
-pub async fn keep(native: Arc<Native>, outbox: Arc<Outbox>, cluster: Option<Cluster>, health: Health) {
-    let mut keeper =
-        Keeper { native, outbox, cluster, health, standing: Standing::default(), told: BTreeSet::new() };
+/// belongs to one; with `gives`, new pods get addresses here.
+pub async fn keep(
+    native: Arc<Native>,
+    outbox: Arc<Outbox>,
+    cluster: Option<Cluster>,
+    gives: bool,
+    health: Health,
+) {
+    let (standing, told) = (Standing::default(), BTreeSet::new());
+    let mut keeper = Keeper { native, outbox, cluster, gives, health, standing, told };
     loop {
         if let Err(error) = keeper.follow().await {
             tracing::warn!(%error, "cannot hear what becomes of the network of pods; trying again");
@@ -50,6 +57,8 @@ struct Keeper {
     native: Arc<Native>,
     outbox: Arc<Outbox>,
     cluster: Option<Cluster>,
+    /// Whether new pods get addresses here.
+    gives: bool,
     health: Health,
     standing: Standing,
     /// Troubles that are told and are still there.
@@ -61,6 +70,8 @@ struct Standing {
     links: Result<(), String>,
     rules: Result<(), String>,
     own: Result<(), String>,
+    /// Of single pods, which are no reason not to run others.
+    pods: BTreeSet<String>,
     /// Of other nodes.
     troubles: BTreeSet<String>,
     failed: Option<String>,
@@ -68,7 +79,8 @@ struct Standing {
 
 impl Default for Standing {
     fn default() -> Self {
-        Self { links: Ok(()), rules: Ok(()), own: Ok(()), troubles: BTreeSet::new(), failed: None }
+        let (pods, troubles) = (BTreeSet::new(), BTreeSet::new());
+        Self { links: Ok(()), rules: Ok(()), own: Ok(()), pods, troubles, failed: None }
     }
 }
 
@@ -84,6 +96,7 @@ enum Belongs {
 struct Looked {
     mended: Vec<String>,
     links: Option<Result<(), String>>,
+    pods: BTreeSet<String>,
     rules: Option<Result<(), String>>,
     joined: Option<Joined>,
 }
@@ -95,6 +108,7 @@ impl Keeper {
         // All of it once before the first change, for what has happened while nobody looked.
         let mut due = Due::ALL;
         let mut pause = FIRST_PAUSE;
+        let mut next = None;
         loop {
             // It may have said something while something else was heard of.
             due.ways |= self.cluster.as_ref().is_some_and(|cluster| cluster.has_changed().unwrap_or(false));
@@ -107,12 +121,18 @@ impl Keeper {
                 (false, Some(_)) => Some(LOOK_ANYWAY),
                 (false, None) => None,
             };
-            pause = if has_failed { (pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
+            if due == Due::ALL {
+                pause = if has_failed { (pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
+                next = None;
+            }
+            // Whatever else is heard meanwhile puts off nothing.
+            let again = again.map(|again| Instant::now() + again);
+            next = [next, again].into_iter().flatten().min();
             due = tokio::select! {
                 heard = news.heard(&self.native) => heard,
                 () = rules.changed() => Due { rules: true, ..Due::default() },
                 () = changed(&mut self.cluster) => Due { ways: true, ..Due::default() },
-                () = elapsed(again) => Due::ALL,
+                () = come(next) => Due::ALL,
             };
             if due.links || due.ways {
                 tokio::time::sleep(SETTLES).await;
@@ -132,14 +152,17 @@ impl Keeper {
     }
 
     fn has_failed(&self) -> bool {
-        let Standing { links, rules, failed, .. } = &self.standing;
-        links.is_err() || rules.is_err() || failed.is_some()
+        let Standing { links, rules, pods, failed, .. } = &self.standing;
+        links.is_err() || rules.is_err() || !pods.is_empty() || failed.is_some()
     }
 
     /// Tells what is new, each trouble once for as long as it lasts.
     fn take_in(&mut self, looked: Looked) {
-        let Looked { mut mended, links, rules, joined } = looked;
+        let Looked { mut mended, links, pods, rules, joined } = looked;
         let standing = &mut self.standing;
+        if links.is_some() {
+            standing.pods = pods;
+        }
         standing.links = links.unwrap_or_else(|| standing.links.clone());
         standing.rules = rules.unwrap_or_else(|| standing.rules.clone());
         let mut news = Vec::new();
@@ -153,11 +176,14 @@ impl Keeper {
         let note = |severity, reason, text| self.outbox.note(About::node(node), severity, reason, text);
         news.into_iter().for_each(|text| note(Severity::Normal, "PodNetworkRange", text));
         mended.into_iter().for_each(|text| note(Severity::Warning, "PodNetworkRepaired", text));
-        let Standing { links, rules, own, troubles, failed } = standing;
-        let whole = [&*links, rules, own].into_iter().find(|one| one.is_err()).unwrap_or(&Ok(())).clone();
+        let Standing { links, rules, own, pods, troubles, failed } = standing;
+        // Where the engine gives new pods their network, they need no range.
+        let counted = if self.gives { vec![&*links, rules, own] } else { vec![&*links, rules] };
+        let whole = counted.into_iter().find(|one| one.is_err()).unwrap_or(&Ok(())).clone();
         self.health.send_if_modified(|known| std::mem::replace(known, whole.clone()) != whole);
         let errors = [&*links, rules, own].into_iter().filter_map(|one| one.as_ref().err());
-        let now: BTreeSet<String> = errors.chain(&*troubles).chain(failed.as_ref()).cloned().collect();
+        let others = pods.iter().chain(&*troubles).chain(failed.as_ref());
+        let now: BTreeSet<String> = errors.chain(others).cloned().collect();
         for text in now.difference(&self.told) {
             note(Severity::Warning, "PodNetworkTrouble", text.clone());
         }
@@ -175,9 +201,9 @@ async fn changed(cluster: &mut Option<Cluster>) {
     std::future::pending().await
 }
 
-async fn elapsed(after: Option<Duration>) {
-    match after {
-        Some(after) => tokio::time::sleep(after).await,
+async fn come(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,
     }
 }
@@ -185,10 +211,12 @@ async fn elapsed(after: Option<Duration>) {
 impl Native {
     /// Looks at what is due. Blocks.
     fn look(&self, due: Due, belongs: &Belongs) -> Looked {
-        let mut looked = Looked { mended: Vec::new(), links: None, rules: None, joined: None };
+        let (mended, pods) = (Vec::new(), BTreeSet::new());
+        let mut looked = Looked { mended, links: None, pods, rules: None, joined: None };
         let done = self.work(|| {
             if due.links {
-                looked.links = Some(self.mend(&mut looked.mended).map_err(|error| error.to_string()));
+                let mended = self.mend(&mut looked.mended, &mut looked.pods);
+                looked.links = Some(mended.map_err(|error| error.to_string()));
             }
             if due.rules {
                 looked.rules = Some(self.mend_rules(&mut looked.mended).map_err(|error| error.to_string()));
@@ -206,8 +234,9 @@ impl Native {
         looked
     }
 
-    /// Looks at the bridge and at every cable, and makes good what is not as it was laid; tells what that was.
-    fn mend(&self, mended: &mut Vec<String>) -> io::Result<()> {
+    /// Looks at the bridge and at every cable, and makes good what is not as it was laid; tells what that was, and what cannot be
+    /// mended of one pod, which keeps no other from it.
+    fn mend(&self, mended: &mut Vec<String>, pods: &mut BTreeSet<String>) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let own = &self.ranges().own;
         let (bridge, is_new) = self.bridge.ensure(&mut netlink, &own.all())?;
@@ -217,8 +246,6 @@ impl Native {
                 .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it"));
         }
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
-        // What cannot be mended of one pod keeps no other from it.
-        let mut last = Ok(());
         let laid: Vec<_> = self
             .state()
             .all_up()
@@ -243,12 +270,11 @@ impl Native {
                 Ok(true) => mended.push(format!("{cable} {what}: pod {} is connected again", key.uid)),
                 Ok(false) => {}
                 Err(error) => {
-                    let text = format!("{cable} {what}, and pod {} cannot be connected: {error}", key.uid);
-                    last = Err(io::Error::new(error.kind(), text));
+                    pods.insert(format!("{cable} {what}, and pod {} cannot be connected: {error}", key.uid));
                 }
             }
         }
-        last
+        Ok(())
     }
 
     /// Looks at the rules for packets and sets them again where somebody took them away.

@@ -22,6 +22,8 @@ mod state;
 
 use std::io;
 use std::net::IpAddr;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -70,6 +72,8 @@ pub struct Native {
     work: Mutex<bool>,
     /// Where those wait who want to change something: on a thread, each would have memory of its own.
     turn: tokio::sync::Mutex<()>,
+    /// The name of the bridge is this kubelet's for as long as this lives.
+    _name: UnixDatagram,
 }
 
 /// Which addresses are whose.
@@ -95,12 +99,12 @@ pub enum Standing {
 }
 
 /// A sandbox that is being made, until this is dropped.
-pub struct Making<'a> {
-    native: &'a Native,
+pub struct Making {
+    native: Arc<Native>,
     key: Key,
 }
 
-impl Drop for Making<'_> {
+impl Drop for Making {
     fn drop(&mut self) {
         self.native.state().made(&self.key);
     }
@@ -115,6 +119,7 @@ impl Native {
     fn open(settings: Settings) -> io::Result<(Arc<Self>, Vec<String>)> {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
+        let _name = take(&name, &settings.node)?;
         let choosing = range::lock();
         let Settings { node, directory, ranges: given, host_dns } = settings;
         let (records, found) = Records::open(&directory)?;
@@ -141,9 +146,22 @@ impl Native {
         let ranges = Mutex::new(Arc::new(Ranges { own, others: range::cluster(&directory) }));
         let (across, state) = (Mutex::new(across), Mutex::new(state));
         let (work, turn) = (Mutex::new(false), tokio::sync::Mutex::default());
-        let native =
-            Self { node, directory, given, bridge, ranges, across, records, host_dns, state, work, turn };
-        let repairs = native.ensure_rules()?;
+        let native = Self {
+            node,
+            directory,
+            given,
+            bridge,
+            ranges,
+            across,
+            records,
+            host_dns,
+            state,
+            work,
+            turn,
+            _name,
+        };
+        // Nothing stays of what cannot be had.
+        let repairs = native.ensure_rules().inspect_err(|_| drop(native.close()))?;
         let notes = native.open_legacy().into_iter().chain(packets::closed(&repairs)).collect();
         Ok((Arc::new(native), notes))
     }
@@ -198,14 +216,13 @@ impl Native {
     ///
     /// # Errors
     /// When no address is left, or nothing can be written.
-    pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making<'_>, Error> {
-        let key = key(&spec.identity);
+    pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making, Error> {
+        // Also of one that is given up meanwhile, or fails: then it is being made no more.
+        let making = Making { native: self.clone(), key: key(&spec.identity) };
         packets::check(&spec.host_ports, &self.current()).map_err(Error::Network)?;
         let spec = spec.clone();
-        let reserved = self.change(move |native| native.reserve_now(&spec)).await;
-        // Even what failed is one that is being made no more.
-        let making = Making { native: self, key };
-        reserved.map_err(|error| Error::Network(error.to_string())).map(|()| making)
+        let reserved = self.change(move |native| native.reserve_now(&spec).map(|()| making)).await;
+        reserved.map_err(|error| Error::Network(error.to_string()))
     }
 
     fn reserve_now(&self, spec: &SandboxSpec) -> io::Result<()> {
@@ -345,6 +362,21 @@ impl Native {
         // Of a cluster that this node may not come back to.
         range::keep_cluster(&self.directory, &[])
     }
+}
+
+/// Sees to it that no other kubelet in this network namespace takes the same bridge for its own: the kernel keeps the name for as long
+/// as somebody has it.
+fn take(bridge: &str, node: &str) -> io::Result<UnixDatagram> {
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(bridge)?).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => io::Error::new(
+            error.kind(),
+            format!(
+                "another kubelet on this machine gives pods of a node {node} their network: give one of them another name by \
+                 --hostname-override"
+            ),
+        ),
+        _ => error,
+    })
 }
 
 fn key(identity: &Identity) -> Key {

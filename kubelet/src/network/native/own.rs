@@ -62,7 +62,8 @@ fn refusal(node: &str, given: &[IpNet], said: &[IpNet], members: &Members) -> Op
     if said.is_empty() {
         return Some(format!(
             "the cluster has no range of addresses for pods of node {node} yet: have the master give ranges to nodes \
-             (--cluster-cidr), or write one into spec.podCIDR of the node"
+             (--cluster-cidr), write one into spec.podCIDR of the node, or have the engine give pods their network \
+             (--pod-network docker)"
         ));
     }
     if !given.is_empty() && given != said {
@@ -79,6 +80,16 @@ fn refusal(node: &str, given: &[IpNet], said: &[IpNet], members: &Members) -> Op
         return Some(format!(
             "the cluster has {} for pods of node {node}, which takes one range of a family with room for pods: give it another",
             list(said, ",")
+        ));
+    }
+    let address_in = |range: &IpNet| {
+        let within = |other: &Member| other.addresses.iter().copied().find(|ip| range.contains(ip));
+        members.others.iter().find_map(|other| Some((*range, within(other)?, other.name.clone())))
+    };
+    if let Some((range, ip, name)) = said.iter().find_map(address_in) {
+        return Some(format!(
+            "the cluster has {range} for pods of node {node}, and {ip}, the address of node {name}, lies within, which would not be \
+             reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
         ));
     }
     let (older, range) = members.others.iter().find_map(|other| claimed(other, said))?;

@@ -46,7 +46,7 @@ impl Node {
         let (cluster, members) = watch::channel(None);
         let (tell, health) = watch::channel(Ok(()));
         let outbox = Outbox::new();
-        let keeper = tokio::spawn(native::keep(native.clone(), outbox.clone(), Some(members), tell));
+        let keeper = tokio::spawn(native::keep(native.clone(), outbox.clone(), Some(members), true, tell));
         Self { native, keeper, cluster, health, outbox, told: Vec::new() }
     }
 

@@ -82,6 +82,10 @@ impl<'a> Claims<'a> {
             match self.refusal(member, range) {
                 Some(why) => {
                     self.troubles.insert(why);
+                    // The other end of a tunnel is known by its first range.
+                    if kept.is_empty() {
+                        return kept;
+                    }
                 }
                 None => {
                     self.given.insert(range.network(), (range, &member.name));

@@ -17,7 +17,15 @@ use crate::network::native::links::{self, Link};
 use crate::network::native::netlink::{Netlink, is};
 
 /// How the kernel says that it sends nothing there.
-const NO_WAY: [Errno; 4] = [Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::ACCESS, Errno::INVAL];
+const NO_WAY: [Errno; 6] = [
+    Errno::NETUNREACH,
+    Errno::HOSTUNREACH,
+    Errno::ACCESS,
+    Errno::INVAL,
+    // A kernel without that family.
+    Errno::AFNOSUPPORT,
+    Errno::OPNOTSUPP,
+];
 
 /// What there is to know of where others are.
 pub(super) struct Sight {
