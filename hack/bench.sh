@@ -15,7 +15,8 @@ kubelet() {
     runner=CARGO_TARGET_$(rustc --print host-tuple | tr 'a-z-' 'A-Z_')_RUNNER
     export "$runner=sudo -E"
   fi
-  cargo build --quiet --release --locked --package kubelet
+  # The master beside it: nodes of one are measured, too.
+  cargo build --quiet --release --locked --package kubelet --package master
   cargo bench --quiet --locked --package tests --bench kubelet -- "$@"
 }
 

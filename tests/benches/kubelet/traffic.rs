@@ -96,7 +96,7 @@ async fn nodes(arguments: &Arguments, table: &mut Table) {
 
 /// Each comes first in every other round.
 fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
-    if round % 2 == 0 {
+    if round.is_multiple_of(2) {
         one();
         other();
     } else {

@@ -142,8 +142,19 @@ async fn the_master_is_told_when_the_engine_is_away_and_when_it_is_back() {
     let master = master(&[APPROVE]).await;
     let mut engine = PrivateEngine::running(false).await;
     let line = line(&master).await;
-    let mut node =
-        World::on(engine.engine(), "engine").with_flags(["--node-ip", "127.0.0.1", "--bootstrap", &line]);
+    // An engine in a network of its own: nobody but it can give pods theirs.
+    let flags = ["--node-ip", "127.0.0.1", "--bootstrap", &line];
+    let mut node = World::on(engine.engine(), "engine").with_flags(flags);
+    node.launch();
+    let says_why = async || {
+        let there = node_of(&master, &node.node).await?;
+        let message = condition(&there, "Ready")["message"].as_str().unwrap_or_default().to_owned();
+        let is_told = message.contains("network namespace") && message.contains("--pod-network docker");
+        if is_told { Ok(()) } else { Err(there.to_string()) }
+    };
+    node.wait_for("the node to say why it is not Ready", says_why).await;
+    node.kill();
+    node.set_flags([&flags[..], &["--pod-network", "docker"]].concat());
     node.launch();
     is_ready(&node, &master, "True").await;
     engine.kill();
