@@ -13,7 +13,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::follow::Told;
-use crate::network::{Member, Members};
+use crate::network::{Member, Members, meet};
 
 /// Most addresses of one kind and ranges of one node that are looked at: one a family, and a few for whoever writes more.
 const MOST: usize = 8;
@@ -172,10 +172,9 @@ impl Roster {
 
     /// Whether nobody who is there has anything of what one has that is not.
     fn is_free(&self, one: &Member) -> bool {
-        let overlap = |a: &IpNet, b: &IpNet| a.contains(b) || b.contains(a);
         let mut taken = self.nodes.values().flat_map(|seen| &seen.ranges);
         let taken_addresses = |ip: &IpAddr| self.nodes.values().any(|seen| seen.addresses.contains(ip));
-        !taken.any(|range| one.ranges.iter().any(|own| overlap(range, own)))
+        !taken.any(|range| one.ranges.iter().any(|own| meet(range, own)))
             && !one.addresses.iter().any(taken_addresses)
     }
 }

@@ -26,3 +26,8 @@ pub struct Member {
     /// The ranges of its pods; empty while it has none.
     pub ranges: Vec<IpNet>,
 }
+
+/// Whether two ranges have addresses in common.
+pub fn meet(one: &IpNet, other: &IpNet) -> bool {
+    one.contains(other) || other.contains(one)
+}

@@ -12,6 +12,6 @@ mod networked;
 pub mod nft;
 
 pub use choice::obstacle;
-pub use members::{Member, Members};
+pub use members::{Member, Members, meet};
 pub use native::Native;
 pub use networked::Networked;

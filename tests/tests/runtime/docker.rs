@@ -263,12 +263,16 @@ async fn a_shared_process_namespace_has_a_reaper_that_ends_at_once() {
         let app = bench.runtime.create_container(&spec).await.unwrap();
         bench.runtime.start(&app.id).await.unwrap();
         // A grandchild whose parent has ended is process 1's: none stays behind as a zombie.
-        let script = "exec 2>/dev/null; cat /proc/1/comm; for i in 1 2 3; do sh -c 'sleep 0.01 &'; done; \
-                      for i in $(seq 500); do grep -q 'State:.Z' /proc/[0-9]*/status || break; sleep 0.01; done; \
-                      grep -h 'State:.Z' /proc/[0-9]*/status; exit 0";
+        let script = "exec 2>/dev/null; cat /proc/1/comm; \
+                      orphans=$(for i in 1 2 3; do sh -c 'sleep 0.01 >/dev/null & echo $!'; done); \
+                      echo $orphans | wc -w; \
+                      for i in $(seq 500); do left=; \
+                      for one in $orphans; do [ -e /proc/$one ] && left=\"$left $one\"; done; \
+                      [ -z \"$left\" ] && break; sleep 0.01; done; \
+                      for one in $left; do grep -H State /proc/$one/status; done; exit 0";
         let command = ["sh", "-c", script].map(str::to_owned);
         let done = bench.runtime.exec(&app.id, &command, Duration::from_secs(60), 1 << 16).await.unwrap();
-        assert_eq!(String::from_utf8(done.output).unwrap(), "pause\n");
+        assert_eq!(String::from_utf8(done.output).unwrap(), "pause\n3\n");
         bench.runtime.remove(&app.id).await.unwrap();
 
         let began = Instant::now();

@@ -62,7 +62,7 @@ const ROOMS: &[Room] = &[
     Room { name: "identity", may: &["options", "report", "disk", "unverified"], never: ENGINE },
     Room {
         name: "cluster",
-        may: &["identity", "network::Member", "network::Members", "report", "disk"],
+        may: &["identity", "network::Member", "network::Members", "network::meet", "report", "disk"],
         never: ENGINE,
     },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.

@@ -9,12 +9,13 @@ use netlink_packet_route::RouteNetlinkMessage as Message;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
-use super::across::{Across, meet};
+use super::across::Across;
 use super::links::{self, Link};
 use super::netlink::{Netlink, is};
 use super::record::Record;
 use super::state::Key;
 use super::{ipam, kernel};
+use crate::network::members::meet;
 use crate::runtime::netns::Namespace;
 
 /// What names of links of all nodes begin with; a name has 15 characters at most (IFNAMSIZ).

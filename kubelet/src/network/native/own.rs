@@ -4,9 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::across::meet;
 use super::range::list;
-use crate::network::members::{Member, Members};
+use crate::network::members::{Member, Members, meet};
 
 /// The ranges of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 //! A connection of TCP ends with its pod. Over UDP a client that goes on from the same port of its own is led on to where it was led
 //! before, for as long as it does not pause: to a pod that is gone, or to nobody.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use rustix::io::Errno;
 
 use super::Family;
-use super::ports::{Changes, Port, Protocol};
+use super::ports::{Changes, Port, Protocol, read_address};
 use super::socket::{Fault, Socket};
 use super::wire::{ACK, Attributes, DUMP, Message, Received, find, number};
 
@@ -90,11 +90,11 @@ fn end(tuple: &[u8], side: u16, port: u16) -> Option<SocketAddr> {
     if find(protocol, NUMBER)? != [Protocol::Udp.number()] {
         return None;
     }
-    let address = match (find(ip, V4_SOURCE + side), find(ip, V6_SOURCE + side)) {
-        (Some(bytes), _) => IpAddr::from(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?)),
-        (None, Some(bytes)) => IpAddr::from(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
-        (None, None) => return None,
+    let (family, bytes) = match (find(ip, V4_SOURCE + side), find(ip, V6_SOURCE + side)) {
+        (Some(bytes), _) => (Family::V4, bytes),
+        (None, bytes) => (Family::V6, bytes?),
     };
+    let (address, _) = read_address(family, bytes).filter(|(_, rest)| rest.is_empty())?;
     Some(SocketAddr::new(address, u16::from_be_bytes(find(protocol, port)?.try_into().ok()?)))
 }
 

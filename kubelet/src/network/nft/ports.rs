@@ -154,7 +154,8 @@ pub(super) fn address_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-fn read_address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
+/// The address that bytes begin with, and the rest of them.
+pub(super) fn read_address(family: Family, bytes: &[u8]) -> Option<(IpAddr, &[u8])> {
     match family {
         Family::V4 => {
             let (address, rest) = bytes.split_first_chunk::<4>()?;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use super::plan::{Scene, Way};
-use crate::network::members::Member;
+use crate::network::members::{Member, meet};
 
 /// What a node has of all it claims.
 pub(super) struct Granted<'a> {
@@ -140,11 +140,6 @@ impl<'a> Claims<'a> {
 pub(super) fn counted(member: &Member) -> impl Iterator<Item = IpAddr> {
     let first = |is_v4| member.addresses.iter().copied().find(move |address| address.is_ipv4() == is_v4);
     first(true).into_iter().chain(first(false))
-}
-
-/// Whether two ranges have addresses in common.
-pub(in super::super) fn meet(one: &IpNet, other: &IpNet) -> bool {
-    one.contains(other) || other.contains(one)
 }
 
 /// Addresses that no range of pods may hold: nobody would be reached any more.

@@ -23,8 +23,6 @@ use super::netlink::Netlink;
 use crate::network::members::Member;
 use crate::network::nft::Family;
 
-pub(super) use self::claims::meet;
-
 /// Metrics of our routes begin here: others, which have lower ones, go before ours.
 const METRICS: u32 = 1 << 24;
 

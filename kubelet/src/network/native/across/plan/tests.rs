@@ -7,9 +7,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use proptest::prelude::*;
 
-use super::super::claims::meet;
 use super::{Course, Hop, Plan, Scene, Way, mac, plan};
-use crate::network::members::Member;
+use crate::network::members::{Member, meet};
 use crate::network::nft::Family;
 
 fn ranges(text: &str) -> Vec<IpNet> {
