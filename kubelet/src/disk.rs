@@ -8,10 +8,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 /// Pieces of work at once: each thread keeps memory of its own for a while, and a disk is not faster for more of them.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 4;
 /// A piece of work that takes longer hangs, on a network file system as a rule, and counts no more as one of
 /// [`AT_ONCE`]. It goes on for as long as it wants to.
-const HANGS_AFTER: Duration = Duration::from_secs(2);
+const HANGS_AFTER: Duration = Duration::from_millis(500);
 /// Threads in all, none while nothing is to be done: those at work, and what may hang meanwhile. A pod has a few pieces of
 /// work under way at most, and begins none again before it has ended, so that this is some four a pod of a full node.
 pub const THREADS: usize = 512;

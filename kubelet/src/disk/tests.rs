@@ -20,7 +20,7 @@ async fn work_that_hangs_holds_up_no_other() {
     let until = Arc::new(Mutex::new(until));
     let hung: Vec<_> = (0..2 * AT_ONCE).map(|_| tokio::spawn(run(hang(&until)))).collect();
     let other = tokio::spawn(run(|| "done"));
-    // What hangs gets its turn, and loses it, sixteen at a time.
+    // What hangs gets its turn, and loses it, a few at a time.
     for _ in 0..2 {
         tokio::task::yield_now().await;
         tokio::time::advance(HANGS_AFTER).await;

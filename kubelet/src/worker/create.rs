@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::{Container, Pod};
 
 use super::apply::{Fault, Job, look};
 use super::hooks;
+use crate::disk;
 use crate::images::keyring::Keyring;
 use crate::images::{self, Progress, Pulled};
 use crate::observed::{Sandbox, State};
@@ -171,7 +172,7 @@ async fn describe(
 async fn seccomp_profile(job: &Job, container: &Container) -> Result<Option<String>, Fault> {
     let Some(file) = spec::seccomp_file(&job.assignment.pod.pod, container) else { return Ok(None) };
     let path = job.tools.root_dir.join("seccomp").join(file);
-    let read = tokio::fs::read_to_string(&path).await;
+    let (read, path) = disk::run(move || (std::fs::read_to_string(&path), path)).await;
     read.map(Some).map_err(|error| {
         let message = format!("Error: cannot read the seccomp profile {}: {error}", path.display());
         Fault::lasting("CreateContainerConfigError", "Failed", message)

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use serde::{Deserialize, Serialize};
 
+use crate::disk;
 use crate::observed::probes::{Kind, Verdict, Verdicts};
 use crate::observed::{PodUid, Timestamp};
 use crate::plan::{Ending, History};
@@ -86,7 +87,8 @@ fn path(root_dir: &Path, uid: &PodUid) -> PathBuf {
 /// Reads the record of a pod; `None` when there is none or it cannot be understood.
 pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Record> {
     let path = path(root_dir, uid);
-    let bytes = match tokio::fs::read(&path).await {
+    let (read, path) = disk::run(move || (std::fs::read(&path), path)).await;
+    let bytes = match read {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         Err(error) => {
@@ -110,7 +112,7 @@ pub(super) async fn load(root_dir: &Path, uid: &PodUid) -> Option<Record> {
 pub(super) async fn save(root_dir: &Path, uid: &PodUid, record: &Record) -> io::Result<()> {
     let path = path(root_dir, uid);
     let bytes = serde_json::to_vec(record)?;
-    crate::disk::run(move || {
+    disk::run(move || {
         // It holds the pod's environment, passwords included.
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o750).create(directory)?;
