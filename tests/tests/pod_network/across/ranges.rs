@@ -233,3 +233,21 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
     node.stop().await;
 }
+
+#[tokio::test]
+async fn a_bridge_that_a_kill_left_half_made_is_made_good() {
+    let stage = Stage::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    // As after a kill: nothing is taken down.
+    drop(open(root.path(), &[FIRST]).await);
+    let bridge = run("ip -o link show type bridge | grep -o 'coracle-[0-9a-f]*' | head -1").trim().to_owned();
+    let half_made = format!("ip link del {bridge}; ip link add {bridge} type bridge");
+    run(&half_made);
+    let believes = format!("cat /proc/sys/net/ipv6/conf/{bridge}/accept_ra");
+    assert_eq!(run(&believes), "1\n");
+    let native = open(root.path(), &[FIRST]).await;
+    shows(&format!("ip link show {bridge}"), &["alias pods of node node-a", "UP"], &[]).await;
+    assert_eq!(run(&believes), "0\n");
+    native::close(native).await.unwrap();
+}
