@@ -46,7 +46,8 @@ impl Native {
                     Some(format!("cannot take the addresses that the cluster has for pods: {error}"));
             }
         }
-        let told = self.across().settle(&self.current(), &members.others);
+        let current = self.current();
+        let told = self.across().settle(&current, &members.others, |cluster| self.know_besides(cluster));
         joined.mended.extend(told.mended);
         joined.troubles.extend(told.troubles);
         joined.failed = joined.failed.or(told.failed);
@@ -120,6 +121,16 @@ impl Native {
         self.set(|ranges| ranges.own = own);
         self.ensure_rules()?;
         Ok(Ok(()))
+    }
+
+    /// Knows of these ranges of other nodes before there is a way to them, lest pods are seen as this node on it, and of those of
+    /// before until theirs has gone.
+    fn know_besides(&self, cluster: &[IpNet]) {
+        let mut all = self.ranges().others.clone();
+        let new: Vec<IpNet> = cluster.iter().filter(|range| !all.contains(range)).copied().collect();
+        all.extend(new);
+        // Once the ways are laid it is tried again, and told.
+        let _ = self.know(all);
     }
 
     /// Knows what the ranges of other nodes are.
