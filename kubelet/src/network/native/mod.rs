@@ -162,7 +162,7 @@ impl Native {
         };
         // Nothing stays of what cannot be had.
         let repairs = native.ensure_rules().inspect_err(|_| drop(native.close()))?;
-        let notes = native.open_legacy().into_iter().chain(packets::closed(&repairs)).collect();
+        let notes = native.open_legacy().err().into_iter().chain(packets::closed(&repairs)).collect();
         Ok((Arc::new(native), notes))
     }
 
