@@ -115,12 +115,13 @@ impl Native {
     /// comes what somebody should know, a sentence each.
     ///
     /// # Errors
-    /// When the range is in use by others here, or the kernel refuses; the message says what and what to do.
+    /// When the range is in use by others here, or the kernel refuses; the message says what and what to do. `WouldBlock` when
+    /// another node of this machine is choosing its range: it may be tried again.
     fn open(settings: Settings) -> io::Result<(Arc<Self>, Vec<String>)> {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
-        let choosing = range::lock();
+        let choosing = range::lock()?;
         let Settings { node, directory, ranges: given, host_dns } = settings;
         let (records, found) = Records::open(&directory)?;
         let across = Across::new(&node);

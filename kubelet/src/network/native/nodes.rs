@@ -88,7 +88,7 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let new: Vec<IpNet> =
             own.current.iter().filter(|range| !before.all().contains(range)).copied().collect();
-        let _choosing = range::lock();
+        let _choosing = range::lock()?;
         if let Some(route) = overlap(&mut netlink, &new, &self.across(), Laid::Apart)? {
             let (node, new) = (&self.node, range::list(&new, " and "));
             return Ok(Err(format!(

@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ipnet::{IpNet, Ipv4Net};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::across::Across;
@@ -25,6 +28,9 @@ const CLUSTER: &str = "cluster";
 const ALL: &str = "ranges";
 /// Held while a node chooses and until its bridge shows what it has chosen; on the machine, as the addresses are.
 const LOCK: &str = "/run/coracle/network.lock";
+/// Whoever holds it longer, among as many as start at once, does not go on.
+const CHOOSES_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The ranges that were asked for, that were chosen before or given by the cluster, or a free one.
 ///
@@ -126,9 +132,35 @@ fn piece(number: usize) -> IpNet {
 }
 
 /// The lock under which nodes of one machine choose, until it is dropped; `None` where none can be had.
-pub(super) fn lock() -> Option<File> {
-    fs::create_dir_all(Path::new(LOCK).parent()?).ok()?;
-    let file = File::create(LOCK).ok()?;
-    flock(&file, FlockOperation::LockExclusive).ok()?;
-    Some(file)
+///
+/// # Errors
+/// When another one keeps it; it may be tried again.
+pub(super) fn lock() -> io::Result<Option<File>> {
+    lock_within(Path::new(LOCK), CHOOSES_WITHIN)
 }
+
+fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
+    let Ok(file) = made else { return Ok(None) };
+    let end = Instant::now() + limit;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => thread::sleep(LOOK_AGAIN),
+            Err(Errno::WOULDBLOCK) => {
+                let path = path.display();
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!(
+                        "another kubelet of this machine chooses the range of its pods for {limit:?} already: see who holds {path} \
+                         (fuser {path}) and end it, or let it go on if it was stopped"
+                    ),
+                ));
+            }
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
