@@ -73,6 +73,9 @@ pub(super) async fn connect(
     let gives = options.pod_network != Some(PodNetwork::Docker);
     let is_in_use = Native::is_in_use(&directory);
     if !gives && !is_in_use {
+        if let Err(error) = native::give_back(directory, options.node_name.clone()).await {
+            tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
+        }
         return Ok(of_engine(engine, Ok(())));
     }
     let settings = || native::Settings {

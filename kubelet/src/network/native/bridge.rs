@@ -91,6 +91,14 @@ impl Bridge {
         Ok((link, is_new))
     }
 
+    /// Whether anything is plugged into it.
+    pub fn has_ports(&self, netlink: &mut Netlink) -> io::Result<bool> {
+        let Some(bridge) = netlink.find(&self.name)? else { return Ok(false) };
+        let is_port = |link: &Link| link.bridge == Some(bridge.index);
+        let ports = netlink.list(links::get(None), |message| Link::read(message).filter(is_port))?;
+        Ok(!ports.is_empty())
+    }
+
     /// Takes its address of a range away, by which packets for that range came here.
     pub fn let_go(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
         let Some(link) = netlink.find(&self.name)? else { return Ok(()) };

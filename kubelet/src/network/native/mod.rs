@@ -10,6 +10,7 @@ mod bridge;
 mod ipam;
 mod keeper;
 mod kernel;
+mod leftovers;
 mod links;
 mod netlink;
 mod news;
@@ -124,6 +125,7 @@ impl Native {
         let choosing = range::lock()?;
         let Settings { node, directory, ranges: given, host_dns } = settings;
         let (records, found) = Records::open(&directory)?;
+        leftovers::give_back(&directory, &node, true)?;
         let across = Across::new(&node);
         let current = range::settle(&mut netlink, &given, &directory, &across, &name)?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
@@ -357,9 +359,7 @@ impl Native {
         if !self.state().is_empty() {
             return Ok(());
         }
-        self.across().remove()?;
-        self.remove_rules()?;
-        Netlink::open()?.cut(&self.bridge.name)?;
+        leftovers::take_down(&mut self.across(), &self.bridge.name)?;
         // Of a cluster that this node may not come back to.
         range::keep_cluster(&self.directory, &[])
     }
@@ -395,6 +395,18 @@ pub fn directory(root_dir: &Path) -> PathBuf {
 /// As of that.
 pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> {
     disk::run(move || Native::open(settings)).await
+}
+
+/// Takes down what kubelets of that directory left of the network of pods, of this node and of others that have no pods any more.
+///
+/// # Errors
+/// When the kernel refuses.
+pub async fn give_back(directory: PathBuf, node: String) -> io::Result<()> {
+    disk::run(move || match directory.exists() {
+        true => leftovers::give_back(&directory, &node, false),
+        false => Ok(()),
+    })
+    .await
 }
 
 /// [`Native::close`], away from what else goes on.

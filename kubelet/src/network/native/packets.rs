@@ -129,11 +129,11 @@ impl Native {
             done => done.map_err(io::Error::other),
         }
     }
+}
 
-    /// Takes all rules away.
-    pub(super) fn remove_rules(&self) -> io::Result<()> {
-        let legacy = legacy::close(&self.bridge.name).map_err(io::Error::other);
-        Rules::open().and_then(|mut rules| rules.remove(&self.bridge.name)).map_err(io::Error::other)?;
-        legacy
-    }
+/// Takes all rules of the node with that bridge away.
+pub(super) fn remove_rules(bridge: &str) -> io::Result<()> {
+    let legacy = legacy::close(bridge).map_err(io::Error::other);
+    Rules::open().and_then(|mut rules| rules.remove(bridge)).map_err(io::Error::other)?;
+    legacy
 }

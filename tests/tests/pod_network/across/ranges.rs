@@ -31,8 +31,12 @@ struct Node {
 }
 
 async fn open(root: &Path, given: &[&str]) -> Arc<Native> {
+    open_as("node-a", root, given).await
+}
+
+async fn open_as(node: &str, root: &Path, given: &[&str]) -> Arc<Native> {
     let settings = Settings {
-        node: "node-a".to_owned(),
+        node: node.to_owned(),
         directory: root.to_owned(),
         ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
         host_dns: Box::new(Dns::default),
@@ -250,4 +254,32 @@ async fn a_bridge_that_a_kill_left_half_made_is_made_good() {
     shows(&format!("ip link show {bridge}"), &["alias pods of node node-a", "UP"], &[]).await;
     assert_eq!(run(&believes), "0\n");
     native::close(native).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_node_of_another_name_left_goes_when_no_pod_is_behind_it() {
+    let stage = Stage::new().await;
+    let pod = Host::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let left = "ip link show type bridge | grep alias; nft list tables";
+    // As after a kill, each time: nothing is taken down.
+    let native = open(root.path(), &[FIRST]).await;
+    drop(native.reserve(&sandbox("old")).await.unwrap());
+    native.attach(&sandbox("old").identity, pod.pid()).await.unwrap();
+    let first = run("nft list tables");
+    drop(native);
+    drop(open_as("node-c", root.path(), &[SECOND]).await);
+    let both = run("nft list tables");
+    assert!(both.contains(first.trim()) && both != first, "a pod is still behind it: {both}");
+    drop(pod);
+    shows("ip link show", &[], &["master coracle"]).await;
+    // It would not have a range that the one of before still has.
+    drop(open_as("node-d", root.path(), &[FIRST]).await);
+    let now = run(left);
+    assert_eq!((now.matches("alias").count(), now.matches("table").count()), (1, 1), "{now}");
+    assert!(now.contains("alias pods of node node-d"), "{now}");
+    // Or the engine gives pods their network from now on.
+    native::give_back(root.path().to_owned(), "node-d".to_owned()).await.unwrap();
+    assert_eq!(run(left), "");
 }
