@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::identity;
 use crate::network::{Native, Networked, native, obstacle};
 use crate::node;
 use crate::options::{Options, PodNetwork};
@@ -83,6 +84,10 @@ pub(super) async fn connect(
         directory: directory.clone(),
         ranges: options.pod_cidrs.clone(),
         host_dns: Box::new(node::host_dns),
+        servers: {
+            let cluster = options.cluster.clone();
+            Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
+        },
     };
     let opened = match obstacle(&options.docker_endpoint).await {
         Some(why) => Err(anyhow::anyhow!(why)),

@@ -55,6 +55,8 @@ pub struct Settings {
     pub ranges: Vec<IpNet>,
     /// The host's own name resolution at this moment.
     pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    /// Where the API servers of its cluster are, as far as that is known.
+    pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
 }
 
 /// The network of one node's pods.
@@ -68,6 +70,7 @@ pub struct Native {
     across: Mutex<Across>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
     state: Mutex<State>,
     /// Held by whoever changes anything; true once the network is closed, after which nobody does.
     work: Mutex<bool>,
@@ -123,11 +126,11 @@ impl Native {
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
         let choosing = range::lock()?;
-        let Settings { node, directory, ranges: given, host_dns } = settings;
+        let Settings { node, directory, ranges: given, host_dns, servers } = settings;
         let (records, found) = Records::open(&directory)?;
         leftovers::give_back(&directory, &node, true)?;
         let across = Across::new(&node);
-        let current = range::settle(&mut netlink, &given, &directory, &across, &name)?;
+        let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
         let addresses: Vec<IpAddr> = found.iter().flat_map(|(_, record)| record.addresses.clone()).collect();
         let (former, gone) = range::former(&directory, &current, &addresses);
@@ -158,6 +161,7 @@ impl Native {
             across,
             records,
             host_dns,
+            servers,
             state,
             work,
             turn,

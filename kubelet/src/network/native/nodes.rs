@@ -96,6 +96,13 @@ impl Native {
                  route away, or have the cluster give the node another range"
             )));
         }
+        if let Some(server) = range::held(&new, &(self.servers)()) {
+            let (node, new) = (&self.node, range::list(&new, " and "));
+            return Ok(Err(format!(
+                "the cluster has {new} for pods of node {node}, and the API server at {server} lies within, which would not be \
+                 reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
+            )));
+        }
         self.bridge.ensure(&mut netlink, &own.all())?;
         for range in &gone {
             self.bridge.let_go(&mut netlink, range)?;

@@ -42,6 +42,7 @@ pub(super) fn settle(
     directory: &Path,
     across: &Across,
     bridge: &str,
+    servers: &[IpAddr],
 ) -> io::Result<Vec<IpNet>> {
     if !given.is_empty() {
         if let Some(route) = overlap(netlink, given, across, Laid::Apart)? {
@@ -53,18 +54,28 @@ pub(super) fn settle(
                 ),
             ));
         }
+        if let Some(server) = held(given, servers) {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!(
+                    "--pod-cidr {}: the API server at {server} lies within, which would not be reached any more; give another",
+                    list(given, ",")
+                ),
+            ));
+        }
         return Ok(given.to_vec());
     }
     fs::create_dir_all(directory)?;
     let before = read(directory, CHOSEN);
-    if !before.is_empty() && overlap(netlink, &before, across, Laid::Apart)?.is_none() {
+    let is_free = |ranges: &[IpNet]| held(ranges, servers).is_none();
+    if !before.is_empty() && is_free(&before) && overlap(netlink, &before, across, Laid::Apart)?.is_none() {
         return Ok(before);
     }
     let pieces = 1_usize << (PIECE - OF_LONE_NODES.1);
     let first = usize::from(Sha256::digest(bridge)[0]);
     let all = (0..pieces).map(|step| piece((first + step) % pieces));
     for range in all {
-        if overlap(netlink, &[range], across, Laid::Too)?.is_none() {
+        if is_free(&[range]) && overlap(netlink, &[range], across, Laid::Too)?.is_none() {
             choose(directory, &[range])?;
             return Ok(vec![range]);
         }
@@ -74,6 +85,11 @@ pub(super) fn settle(
         io::ErrorKind::AddrInUse,
         format!("nothing of {ip}/{length} is free on this machine: give a range that is by --pod-cidr"),
     ))
+}
+
+/// The first of these addresses that lies in one of the ranges: it would be taken for a pod's.
+pub(super) fn held(ranges: &[IpNet], addresses: &[IpAddr]) -> Option<IpAddr> {
+    addresses.iter().copied().find(|ip| ranges.iter().any(|range| range.contains(ip)))
 }
 
 /// Writes down which ranges are the node's, for the next time.

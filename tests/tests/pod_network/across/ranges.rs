@@ -18,6 +18,9 @@ use crate::rules::stage::run;
 
 const FIRST: &str = "10.77.1.0/24";
 const SECOND: &str = "10.77.5.0/24";
+/// Where the API server is, behind some router.
+const SERVER: &str = "10.77.9.9";
+const AROUND_SERVER: &str = "10.77.9.0/24";
 const OF_B: &str = "10.77.2.0/24";
 
 /// A node that runs in a namespace, in which every thread it begins is, too.
@@ -35,13 +38,18 @@ async fn open(root: &Path, given: &[&str]) -> Arc<Native> {
 }
 
 async fn open_as(node: &str, root: &Path, given: &[&str]) -> Arc<Native> {
+    try_open(node, root, given).await.unwrap()
+}
+
+async fn try_open(node: &str, root: &Path, given: &[&str]) -> std::io::Result<Arc<Native>> {
     let settings = Settings {
         node: node.to_owned(),
         directory: root.to_owned(),
         ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
         host_dns: Box::new(Dns::default),
+        servers: Box::new(|| vec![address(SERVER)]),
     };
-    native::open(settings).await.unwrap().0
+    Ok(native::open(settings).await?.0)
 }
 
 impl Node {
@@ -282,4 +290,23 @@ async fn what_a_node_of_another_name_left_goes_when_no_pod_is_behind_it() {
     // Or the engine gives pods their network from now on.
     native::give_back(root.path().to_owned(), "node-d".to_owned()).await.unwrap();
     assert_eq!(run(left), "");
+}
+
+#[tokio::test]
+async fn a_range_that_would_cut_the_node_off_from_the_api_server_is_refused() {
+    let stage = Stage::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let why = try_open("node-a", root.path(), &[AROUND_SERVER]).await.err().unwrap().to_string();
+    assert!(why.contains(AROUND_SERVER) && why.contains("API server at 10.77.9.9"), "{why}");
+    // Nor does it choose one again in which the server is by now.
+    std::fs::write(root.path().join("range"), AROUND_SERVER).unwrap();
+    let mut node = Node::start(root.path(), &[]).await;
+    assert_ne!(node.native.current(), [AROUND_SERVER.parse().unwrap()]);
+    node.hears(&[AROUND_SERVER], &[OF_B], true);
+    node.is_well(Some(&["node-a", AROUND_SERVER, "API server at 10.77.9.9", "--cluster-cidr"])).await;
+    shows("ip addr", &["coracle"], &["10.77.9"]).await;
+    node.hears(&[SECOND], &[OF_B], true);
+    node.is_well(None).await;
+    node.stop().await;
 }
