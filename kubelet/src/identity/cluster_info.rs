@@ -1,5 +1,7 @@
 //! The bootstrap document: what a machine that knows one line learns of a cluster, and how far it believes it. Pure.
 
+use std::net::IpAddr;
+
 use apiserver::auth::nodes::{PREFIX, STOCK_PREFIX};
 use jiff::Timestamp;
 use rustls::pki_types::CertificateDer;
@@ -115,6 +117,12 @@ impl ClusterInfo {
         let told = self.authorities().unwrap_or_default();
         told.now.iter().chain(&told.leaving).any(is_pinned)
     }
+}
+
+/// The address of a server that is named by one.
+pub fn address(server: &str) -> Option<IpAddr> {
+    let uri = server.parse::<http::Uri>().ok()?;
+    uri.host()?.trim_matches(['[', ']']).parse().ok()
 }
 
 /// Whether that can be asked.

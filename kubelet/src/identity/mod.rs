@@ -44,7 +44,7 @@ pub use self::pace::back_off;
 use self::request::Kind;
 pub use self::trouble::Trouble;
 pub use self::voice::Voice;
-use crate::options::Cluster;
+use crate::options::{Bootstrap, Cluster};
 use crate::report::Outbox;
 
 /// The file in the directory of certificates that holds the authorities of the node's cluster: whose clients it answers.
@@ -93,6 +93,19 @@ impl fmt::Debug for Settings {
             .field("cert_dir", cert_dir)
             .finish_non_exhaustive()
     }
+}
+
+/// The addresses of a cluster's API servers, as far as the node's kubeconfig and what it joins by name them by address: of the others
+/// nobody is asked. Blocks for as long as it takes to read a file.
+pub fn servers(cluster: &Cluster) -> Vec<IpAddr> {
+    let named_in = |path: &Path| files::known(path).ok().flatten().map(|known| known.servers);
+    let bootstrap = match &cluster.bootstrap {
+        Some(Bootstrap::Join(join)) => Some(join.servers.clone()),
+        Some(Bootstrap::Kubeconfig(path)) => named_in(path),
+        None => None,
+    };
+    let all = [named_in(&cluster.kubeconfig), bootstrap].into_iter().flatten().flatten();
+    all.filter_map(|server| cluster_info::address(&server)).collect()
 }
 
 /// Begins to get and keep the node's certificates. Nothing waits for them: a node that is not let in runs its own pods.

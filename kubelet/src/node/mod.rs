@@ -1,5 +1,6 @@
 //! The machine under the kubelet: what it has, and what pods may use of it.
 
+mod addresses;
 mod claim;
 mod dns;
 mod machine;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use api::quantity::{Format, Quantity};
 use api::resources::ResourceList;
 
+pub use addresses::Addresses;
 pub use claim::{Claim, Taken};
 pub use report::{EngineState, labels, report};
 

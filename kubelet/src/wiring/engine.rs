@@ -1,6 +1,5 @@
 //! What is known of the engine, carried to whoever needs it: facts to the workers, the node's report to the world.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,9 +17,6 @@ use crate::spec::{CgroupDriver, Facts};
 /// The node is told of anew this often though nothing changed: `nodeStatusReportFrequency` of a KubeletConfiguration.
 const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// The addresses of the machine are looked at so often: it costs two questions to the kernel.
-const LOOK_FOR_ADDRESSES: Duration = Duration::from_secs(3);
-
 /// Facts of the node, asked of the engine anew whenever it comes back.
 pub(super) fn follow(
     options: &Options,
@@ -30,6 +26,8 @@ pub(super) fn follow(
     mut network: watch::Receiver<Result<(), String>>,
     outbox: &Arc<Outbox>,
 ) -> watch::Receiver<Arc<Facts>> {
+    // Before they are looked at, so that no change goes by.
+    let mut addresses = node::Addresses::follow(options.node_ip);
     let mut own = node::facts(options);
     let (facts, known) = watch::channel(Arc::new(own.clone()));
     let (runtime, observer) = (runtime.clone(), observer.clone());
@@ -67,23 +65,12 @@ pub(super) fn follow(
                 changed = engine.changed() => if changed.is_err() { return },
                 // Whoever gives pods their network lives as long as this does, or has nothing more to say.
                 () = changed(&mut network) => {}
-                () = moved(options.node_ip, &own.host_ips) => own = node::facts(&options),
+                () = addresses.moved(&own.host_ips) => own = node::facts(&options),
                 () = tokio::time::sleep(HEARTBEAT) => {}
             }
         }
     });
     known
-}
-
-/// Waits until the machine has other addresses than these. One that has none for a while, but its loopback, has not moved.
-async fn moved(given: Option<IpAddr>, known: &[IpAddr]) {
-    loop {
-        let now = node::addresses(given);
-        if now != known && !now.iter().all(IpAddr::is_loopback) {
-            return;
-        }
-        tokio::time::sleep(LOOK_FOR_ADDRESSES).await;
-    }
 }
 
 async fn changed<T>(told: &mut watch::Receiver<T>) {

@@ -63,7 +63,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tokio::spawn(until_told(stop));
     let (told, members) = watch::channel(None);
     let members = options.cluster.is_some().then_some(members);
-    let network = network::connect(&options, runtime, &outbox, members).await?;
+    let network = network::connect(&options, runtime, &outbox, members, &stopped).await?;
     let runtime = network.runtime.clone();
     let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
     let (desired, wanted) = watch::channel(Arc::new(Desired::default()));

@@ -1,5 +1,6 @@
 //! Who gives pods their network, as asked for or as it works here.
 
+use std::io;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -7,6 +8,7 @@ use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::identity;
 use crate::network::{Native, Networked, native, obstacle};
 use crate::node;
 use crate::options::{Options, PodNetwork};
@@ -38,6 +40,21 @@ impl Connected {
     }
 }
 
+/// Opens the network, as soon as no other kubelet of this machine is at it.
+async fn open(
+    settings: impl Fn() -> native::Settings,
+    stopped: &watch::Receiver<bool>,
+) -> io::Result<(Arc<Native>, Vec<String>)> {
+    loop {
+        match native::open(settings()).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !*stopped.borrow() => {
+                tracing::warn!(%error, "pods have no network yet, trying again");
+            }
+            opened => return opened,
+        }
+    }
+}
+
 /// Connects pods as it was asked for, or as it works best here: by the kubelet itself, or by the engine where that cannot be.
 /// `members` are those of the cluster that this node belongs to.
 ///
@@ -48,6 +65,7 @@ pub(super) async fn connect(
     engine: Arc<dyn Runtime>,
     outbox: &Arc<Outbox>,
     members: Option<native::Cluster>,
+    stopped: &watch::Receiver<bool>,
 ) -> anyhow::Result<Connected> {
     let directory = native::directory(&options.root_dir);
     // The engine's network is the engine's to answer for.
@@ -56,17 +74,24 @@ pub(super) async fn connect(
     let gives = options.pod_network != Some(PodNetwork::Docker);
     let is_in_use = Native::is_in_use(&directory);
     if !gives && !is_in_use {
+        if let Err(error) = native::give_back(directory, options.node_name.clone()).await {
+            tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
+        }
         return Ok(of_engine(engine, Ok(())));
     }
-    let settings = native::Settings {
+    let settings = || native::Settings {
         node: options.node_name.clone(),
-        directory,
+        directory: directory.clone(),
         ranges: options.pod_cidrs.clone(),
         host_dns: Box::new(node::host_dns),
+        servers: {
+            let cluster = options.cluster.clone();
+            Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
+        },
     };
     let opened = match obstacle(&options.docker_endpoint).await {
         Some(why) => Err(anyhow::anyhow!(why)),
-        None => native::open(settings).await.map_err(Into::into),
+        None => open(settings, stopped).await.map_err(Into::into),
     };
     let is_asked_for = options.pod_network == Some(PodNetwork::Native) || !options.pod_cidrs.is_empty();
     let (native, notes) = match opened {

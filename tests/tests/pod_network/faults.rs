@@ -2,7 +2,7 @@
 
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 use tests::manifest::{FOREVER, container, pod, sleeper};
-use tests::network::{bridge, cables};
+use tests::network::{bridge, cables, records};
 use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -128,6 +128,25 @@ async fn pods_keep_the_network_they_were_made_with() {
     world.remove("b.yaml");
     world.wait_gone("b").await;
     world.stop().await;
+    assert_eq!(bridge(&world.node), None);
+}
+
+#[tokio::test]
+async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_their_network() {
+    let mut world = node("leaves").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    world.remove("a.yaml");
+    world.wait_gone("a").await;
+    let given_back = async || match records(&world.root_dir()) {
+        0 => Ok(()),
+        left => Err(format!("{left} are left")),
+    };
+    world.wait_for("its addresses to be given back", given_back).await;
+    world.kill();
+    assert!(bridge(&world.node).is_some());
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
     assert_eq!(bridge(&world.node), None);
 }
 

@@ -6,4 +6,5 @@ mod across;
 mod addresses;
 mod faults;
 mod machine;
+mod moves;
 mod rules;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::super::access::{Known, Shows};
 use super::super::certificate::{Certificate, certificates, hash};
-use super::super::cluster_info::ClusterInfo;
+use super::super::cluster_info::{ClusterInfo, address};
 use super::super::kubeconfig::{self, Data, Kubeconfig};
 use super::super::request::{Kind, Wanted, is_node};
 use super::super::verdict::Verdict;
@@ -205,5 +205,18 @@ proptest! {
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|_| json!({"status": {"certificate": text.clone()}}));
         let _ = Verdict::of(&value);
         let _ = ClusterInfo::read(&document(&text));
+    }
+}
+
+#[test]
+fn a_server_has_an_address_where_it_is_named_by_one() {
+    for (server, expected) in [
+        ("https://192.0.2.1:6443", Some("192.0.2.1")),
+        ("https://[2001:db8::1]:6443", Some("2001:db8::1")),
+        ("https://10.0.0.7", Some("10.0.0.7")),
+        ("https://master.example:6443", None),
+        ("nothing", None),
+    ] {
+        assert_eq!(address(server), expected.map(|ip| ip.parse().unwrap()), "{server}");
     }
 }

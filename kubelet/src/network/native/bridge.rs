@@ -61,7 +61,7 @@ impl Bridge {
         format!("{CABLE}{}", &hex::encode(digest)[..12])
     }
 
-    /// Makes sure that it is there, switched on, and has an address of each range; whether it was missing.
+    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range; whether it was missing.
     pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, bool)> {
         let found = netlink.find(&self.name)?;
         let is_new = found.is_none();
@@ -69,6 +69,13 @@ impl Bridge {
             Some(link) => link,
             None => self.make(netlink)?,
         };
+        // Whoever made it may have been killed before.
+        let alias = format!("pods of node {}", self.node);
+        if link.alias != alias {
+            netlink.change(links::note(link.index, &alias), 0)?;
+        }
+        // Before it is on: no pod is to tell the host which way leads out.
+        kernel::believe_no_router(&self.name)?;
         if !link.is_up {
             netlink.change(links::up(link.index), 0)?;
         }
@@ -84,6 +91,14 @@ impl Bridge {
         Ok((link, is_new))
     }
 
+    /// Whether anything is plugged into it.
+    pub fn has_ports(&self, netlink: &mut Netlink) -> io::Result<bool> {
+        let Some(bridge) = netlink.find(&self.name)? else { return Ok(false) };
+        let is_port = |link: &Link| link.bridge == Some(bridge.index);
+        let ports = netlink.list(links::get(None), |message| Link::read(message).filter(is_port))?;
+        Ok(!ports.is_empty())
+    }
+
     /// Takes its address of a range away, by which packets for that range came here.
     pub fn let_go(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
         let Some(link) = netlink.find(&self.name)? else { return Ok(()) };
@@ -97,11 +112,7 @@ impl Bridge {
         let mtu = mtu_outwards(netlink)?;
         netlink.change(links::bridge(&self.name, self.mac, mtu), NLM_F_CREATE | NLM_F_EXCL)?;
         let made = netlink.find(&self.name)?;
-        let made = made.ok_or_else(|| io::Error::other("the bridge went as it was made"))?;
-        netlink.change(links::note(made.index, &format!("pods of node {}", self.node)), 0)?;
-        // Before it is on: no pod is to tell the host which way leads out.
-        kernel::believe_no_router(&self.name)?;
-        Ok(made)
+        made.ok_or_else(|| io::Error::other("the bridge went as it was made"))
     }
 
     /// Lays the cable of a sandbox into that namespace; all of it or nothing.

@@ -17,7 +17,7 @@ use super::record::Record;
 use super::state::{Key, Process};
 use super::{Native, packets};
 use crate::network::members::Members;
-use crate::network::nft::Watch;
+use crate::network::nft::{Watch, legacy};
 use crate::report::{About, Outbox, Severity};
 use crate::runtime::netns::Namespace;
 
@@ -26,7 +26,7 @@ const SETTLES: Duration = Duration::from_millis(200);
 /// After a look that failed, and twice as long after each that follows, up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Ways to other nodes are looked at this often though nothing was heard: what a router does is not.
+/// Ways to other nodes and the older firewall are looked at this often though nothing was heard: what becomes of those is not told.
 const LOOK_ANYWAY: Duration = Duration::from_secs(60);
 
 /// What the cluster says, `None` while it is not known.
@@ -119,6 +119,7 @@ impl Keeper {
             let again = match (has_failed, &self.cluster) {
                 (true, _) => Some(pause),
                 (false, Some(_)) => Some(LOOK_ANYWAY),
+                (false, None) if legacy::is_used() => Some(LOOK_ANYWAY),
                 (false, None) => None,
             };
             if due == Due::ALL {
@@ -208,6 +209,10 @@ async fn come(moment: Option<Instant>) {
     }
 }
 
+fn let_through(chain: String) -> String {
+    format!("the chain {chain} would have dropped what pods send and get: it lets them through")
+}
+
 impl Native {
     /// Looks at what is due. Blocks.
     fn look(&self, due: Due, belongs: &Belongs) -> Looked {
@@ -220,6 +225,10 @@ impl Native {
             }
             if due.rules {
                 looked.rules = Some(self.mend_rules(&mut looked.mended).map_err(|error| error.to_string()));
+            }
+            if due == Due::ALL {
+                // What stands in the way of it was told when the node began.
+                looked.mended.extend(self.open_legacy().into_iter().flatten().map(let_through));
             }
             match belongs {
                 Belongs::To(members) if due.ways => looked.joined = Some(self.join(members)),
@@ -298,11 +307,7 @@ impl Native {
             );
         }
         mended.extend(packets::closed(&repairs));
-        for chain in repairs.opened {
-            mended.push(format!(
-                "the chain {chain} would have dropped what pods send and get: it lets them through"
-            ));
-        }
+        mended.extend(repairs.opened.into_iter().map(let_through));
         Ok(())
     }
 

@@ -244,6 +244,8 @@ pub(super) struct Link {
     pub index: u32,
     /// Its name.
     pub name: String,
+    /// What it says for people.
+    pub alias: String,
     /// The bridge it is a port of.
     pub bridge: Option<u32>,
     /// Whether it is switched on.
@@ -271,6 +273,7 @@ impl Link {
         for attribute in &message.attributes {
             match attribute {
                 LinkAttribute::IfName(name) => link.name.clone_from(name),
+                LinkAttribute::IfAlias(alias) => link.alias.clone_from(alias),
                 LinkAttribute::Controller(index) => link.bridge = Some(*index),
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
                 _ => {}

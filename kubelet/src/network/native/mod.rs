@@ -10,6 +10,7 @@ mod bridge;
 mod ipam;
 mod keeper;
 mod kernel;
+mod leftovers;
 mod links;
 mod netlink;
 mod news;
@@ -54,6 +55,8 @@ pub struct Settings {
     pub ranges: Vec<IpNet>,
     /// The host's own name resolution at this moment.
     pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    /// Where the API servers of its cluster are, as far as that is known.
+    pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
 }
 
 /// The network of one node's pods.
@@ -67,6 +70,7 @@ pub struct Native {
     across: Mutex<Across>,
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
+    servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
     state: Mutex<State>,
     /// Held by whoever changes anything; true once the network is closed, after which nobody does.
     work: Mutex<bool>,
@@ -115,16 +119,18 @@ impl Native {
     /// comes what somebody should know, a sentence each.
     ///
     /// # Errors
-    /// When the range is in use by others here, or the kernel refuses; the message says what and what to do.
+    /// When the range is in use by others here, or the kernel refuses; the message says what and what to do. `WouldBlock` when
+    /// another node of this machine is choosing its range: it may be tried again.
     fn open(settings: Settings) -> io::Result<(Arc<Self>, Vec<String>)> {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
-        let choosing = range::lock();
-        let Settings { node, directory, ranges: given, host_dns } = settings;
+        let choosing = range::lock()?;
+        let Settings { node, directory, ranges: given, host_dns, servers } = settings;
         let (records, found) = Records::open(&directory)?;
+        leftovers::give_back(&directory, &node, true)?;
         let across = Across::new(&node);
-        let current = range::settle(&mut netlink, &given, &directory, &across, &name)?;
+        let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
         let addresses: Vec<IpAddr> = found.iter().flat_map(|(_, record)| record.addresses.clone()).collect();
         let (former, gone) = range::former(&directory, &current, &addresses);
@@ -155,6 +161,7 @@ impl Native {
             across,
             records,
             host_dns,
+            servers,
             state,
             work,
             turn,
@@ -162,7 +169,7 @@ impl Native {
         };
         // Nothing stays of what cannot be had.
         let repairs = native.ensure_rules().inspect_err(|_| drop(native.close()))?;
-        let notes = native.open_legacy().into_iter().chain(packets::closed(&repairs)).collect();
+        let notes = native.open_legacy().err().into_iter().chain(packets::closed(&repairs)).collect();
         Ok((Arc::new(native), notes))
     }
 
@@ -356,9 +363,7 @@ impl Native {
         if !self.state().is_empty() {
             return Ok(());
         }
-        self.across().remove()?;
-        self.remove_rules()?;
-        Netlink::open()?.cut(&self.bridge.name)?;
+        leftovers::take_down(&mut self.across(), &self.bridge.name)?;
         // Of a cluster that this node may not come back to.
         range::keep_cluster(&self.directory, &[])
     }
@@ -394,6 +399,18 @@ pub fn directory(root_dir: &Path) -> PathBuf {
 /// As of that.
 pub async fn open(settings: Settings) -> io::Result<(Arc<Native>, Vec<String>)> {
     disk::run(move || Native::open(settings)).await
+}
+
+/// Takes down what kubelets of that directory left of the network of pods, of this node and of others that have no pods any more.
+///
+/// # Errors
+/// When the kernel refuses.
+pub async fn give_back(directory: PathBuf, node: String) -> io::Result<()> {
+    disk::run(move || match directory.exists() {
+        true => leftovers::give_back(&directory, &node, false),
+        false => Ok(()),
+    })
+    .await
 }
 
 /// [`Native::close`], away from what else goes on.

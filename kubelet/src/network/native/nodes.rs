@@ -46,7 +46,8 @@ impl Native {
                     Some(format!("cannot take the addresses that the cluster has for pods: {error}"));
             }
         }
-        let told = self.across().settle(&self.current(), &members.others);
+        let current = self.current();
+        let told = self.across().settle(&current, &members.others, |cluster| self.know_besides(cluster));
         joined.mended.extend(told.mended);
         joined.troubles.extend(told.troubles);
         joined.failed = joined.failed.or(told.failed);
@@ -87,12 +88,19 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let new: Vec<IpNet> =
             own.current.iter().filter(|range| !before.all().contains(range)).copied().collect();
-        let _choosing = range::lock();
+        let _choosing = range::lock()?;
         if let Some(route) = overlap(&mut netlink, &new, &self.across(), Laid::Apart)? {
             let (node, new) = (&self.node, range::list(&new, " and "));
             return Ok(Err(format!(
                 "the cluster has {new} for pods of node {node}, and this machine reaches {route} some other way: take that \
                  route away, or have the cluster give the node another range"
+            )));
+        }
+        if let Some(server) = range::held(&new, &(self.servers)()) {
+            let (node, new) = (&self.node, range::list(&new, " and "));
+            return Ok(Err(format!(
+                "the cluster has {new} for pods of node {node}, and the API server at {server} lies within, which would not be \
+                 reached any more: have the master give ranges that no machine is in (--cluster-cidr)"
             )));
         }
         self.bridge.ensure(&mut netlink, &own.all())?;
@@ -120,6 +128,16 @@ impl Native {
         self.set(|ranges| ranges.own = own);
         self.ensure_rules()?;
         Ok(Ok(()))
+    }
+
+    /// Knows of these ranges of other nodes before there is a way to them, lest pods are seen as this node on it, and of those of
+    /// before until theirs has gone.
+    fn know_besides(&self, cluster: &[IpNet]) {
+        let mut all = self.ranges().others.clone();
+        let new: Vec<IpNet> = cluster.iter().filter(|range| !all.contains(range)).copied().collect();
+        all.extend(new);
+        // Once the ways are laid it is tried again, and told.
+        let _ = self.know(all);
     }
 
     /// Knows what the ranges of other nodes are.

@@ -98,9 +98,12 @@ impl Native {
         Rules::open().and_then(|mut rules| rules.ensure(&self.packets(), &wanted)).map_err(io::Error::other)
     }
 
-    /// Lets pods through the firewall of before nf_tables; what stands in the way of that, if anything.
-    pub(super) fn open_legacy(&self) -> Option<String> {
-        legacy::open(&self.packets()).err().map(|error| error.to_string())
+    /// Lets pods through the firewall of before nf_tables; the chains that had to be opened.
+    ///
+    /// # Errors
+    /// What stands in the way of that.
+    pub(super) fn open_legacy(&self) -> Result<Vec<String>, String> {
+        legacy::open(&self.bridge.name).map_err(|error| error.to_string())
     }
 
     /// Opens the ports of a sandbox whose cable is laid; most have none, which costs nothing.
@@ -126,11 +129,11 @@ impl Native {
             done => done.map_err(io::Error::other),
         }
     }
+}
 
-    /// Takes all rules away.
-    pub(super) fn remove_rules(&self) -> io::Result<()> {
-        let legacy = legacy::close(&self.packets()).map_err(io::Error::other);
-        Rules::open().and_then(|mut rules| rules.remove(&self.bridge.name)).map_err(io::Error::other)?;
-        legacy
-    }
+/// Takes all rules of the node with that bridge away.
+pub(super) fn remove_rules(bridge: &str) -> io::Result<()> {
+    let legacy = legacy::close(bridge).map_err(io::Error::other);
+    Rules::open().and_then(|mut rules| rules.remove(bridge)).map_err(io::Error::other)?;
+    legacy
 }

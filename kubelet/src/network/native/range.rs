@@ -4,9 +4,12 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use ipnet::{IpNet, Ipv4Net};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::across::Across;
@@ -25,6 +28,9 @@ const CLUSTER: &str = "cluster";
 const ALL: &str = "ranges";
 /// Held while a node chooses and until its bridge shows what it has chosen; on the machine, as the addresses are.
 const LOCK: &str = "/run/coracle/network.lock";
+/// Whoever holds it longer, among as many as start at once, does not go on.
+const CHOOSES_WITHIN: Duration = Duration::from_secs(10);
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The ranges that were asked for, that were chosen before or given by the cluster, or a free one.
 ///
@@ -36,6 +42,7 @@ pub(super) fn settle(
     directory: &Path,
     across: &Across,
     bridge: &str,
+    servers: &[IpAddr],
 ) -> io::Result<Vec<IpNet>> {
     if !given.is_empty() {
         if let Some(route) = overlap(netlink, given, across, Laid::Apart)? {
@@ -47,18 +54,28 @@ pub(super) fn settle(
                 ),
             ));
         }
+        if let Some(server) = held(given, servers) {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                format!(
+                    "--pod-cidr {}: the API server at {server} lies within, which would not be reached any more; give another",
+                    list(given, ",")
+                ),
+            ));
+        }
         return Ok(given.to_vec());
     }
     fs::create_dir_all(directory)?;
     let before = read(directory, CHOSEN);
-    if !before.is_empty() && overlap(netlink, &before, across, Laid::Apart)?.is_none() {
+    let is_free = |ranges: &[IpNet]| held(ranges, servers).is_none();
+    if !before.is_empty() && is_free(&before) && overlap(netlink, &before, across, Laid::Apart)?.is_none() {
         return Ok(before);
     }
     let pieces = 1_usize << (PIECE - OF_LONE_NODES.1);
     let first = usize::from(Sha256::digest(bridge)[0]);
     let all = (0..pieces).map(|step| piece((first + step) % pieces));
     for range in all {
-        if overlap(netlink, &[range], across, Laid::Too)?.is_none() {
+        if is_free(&[range]) && overlap(netlink, &[range], across, Laid::Too)?.is_none() {
             choose(directory, &[range])?;
             return Ok(vec![range]);
         }
@@ -68,6 +85,11 @@ pub(super) fn settle(
         io::ErrorKind::AddrInUse,
         format!("nothing of {ip}/{length} is free on this machine: give a range that is by --pod-cidr"),
     ))
+}
+
+/// The first of these addresses that lies in one of the ranges: it would be taken for a pod's.
+pub(super) fn held(ranges: &[IpNet], addresses: &[IpAddr]) -> Option<IpAddr> {
+    addresses.iter().copied().find(|ip| ranges.iter().any(|range| range.contains(ip)))
 }
 
 /// Writes down which ranges are the node's, for the next time.
@@ -126,9 +148,35 @@ fn piece(number: usize) -> IpNet {
 }
 
 /// The lock under which nodes of one machine choose, until it is dropped; `None` where none can be had.
-pub(super) fn lock() -> Option<File> {
-    fs::create_dir_all(Path::new(LOCK).parent()?).ok()?;
-    let file = File::create(LOCK).ok()?;
-    flock(&file, FlockOperation::LockExclusive).ok()?;
-    Some(file)
+///
+/// # Errors
+/// When another one keeps it; it may be tried again.
+pub(super) fn lock() -> io::Result<Option<File>> {
+    lock_within(Path::new(LOCK), CHOOSES_WITHIN)
 }
+
+fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
+    let Ok(file) = made else { return Ok(None) };
+    let end = Instant::now() + limit;
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => thread::sleep(LOOK_AGAIN),
+            Err(Errno::WOULDBLOCK) => {
+                let path = path.display();
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!(
+                        "another kubelet of this machine chooses the range of its pods for {limit:?} already: see who holds {path} \
+                         (fuser {path}) and end it, or let it go on if it was stopped"
+                    ),
+                ));
+            }
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

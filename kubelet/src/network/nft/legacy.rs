@@ -1,12 +1,12 @@
-//! The firewall of iptables before nf_tables, which has no netlink: the one place where a program is run, when a node begins
-//! and when it goes.
+//! The firewall of iptables before nf_tables, which has no netlink and tells nobody what becomes of it: the one place where a
+//! program is run, where that firewall is in use.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::process::{Command, Output};
 
+use super::Error;
 use super::firewall::comments;
-use super::{Error, Node};
 
 /// One family of it.
 struct Tables {
@@ -21,33 +21,43 @@ const FAMILIES: [Tables; 2] = [
     Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
 ];
 
-/// Lets pods through where the older firewall drops what no rule decides on. Does nothing where it is not in use.
+/// Whether it is in use.
+pub fn is_used() -> bool {
+    FAMILIES.iter().any(Tables::are_used)
+}
+
+/// Lets pods behind a bridge through where the older firewall drops what no rule decides on; the chains that had to be opened. Does
+/// nothing where it is not in use.
 ///
 /// # Errors
 /// It is in use and cannot be asked or changed.
-pub fn open(node: &Node) -> Result<(), Error> {
+pub fn open(bridge: &str) -> Result<Vec<String>, Error> {
+    let mut opened = Vec::new();
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
         if !drops(&run(program, &["-S", "FORWARD"])?.stdout) {
             continue;
         }
-        for rule in rules(node) {
+        let mut is_open = true;
+        for rule in rules(bridge) {
             if !has(program, &rule)? {
                 change(program, "-A", &rule)?;
+                is_open = false;
             }
         }
+        opened.extend((!is_open).then(|| format!("FORWARD of {program}")));
     }
-    Ok(())
+    Ok(opened)
 }
 
 /// Takes away what [`open`] put there.
 ///
 /// # Errors
 /// It is in use and cannot be asked or changed.
-pub fn close(node: &Node) -> Result<(), Error> {
+pub fn close(bridge: &str) -> Result<(), Error> {
     for tables in FAMILIES.iter().filter(|tables| tables.are_used()) {
         let program = tables.program()?;
-        for rule in rules(node) {
+        for rule in rules(bridge) {
             if has(program, &rule)? {
                 change(program, "-D", &rule)?;
             }
@@ -82,10 +92,10 @@ fn drops(listed: &[u8]) -> bool {
 }
 
 /// What the two rules say.
-fn rules(node: &Node) -> [Vec<String>; 2] {
-    let [from, to] = comments(&node.name);
+fn rules(bridge: &str) -> [Vec<String>; 2] {
+    let [from, to] = comments(bridge);
     [("-i", from), ("-o", to)].map(|(way, comment)| {
-        let rule = ["FORWARD", way, &node.bridge, "-m", "comment", "--comment", &comment, "-j", "ACCEPT"];
+        let rule = ["FORWARD", way, bridge, "-m", "comment", "--comment", &comment, "-j", "ACCEPT"];
         rule.map(str::to_owned).to_vec()
     })
 }

@@ -217,6 +217,9 @@ impl Rules {
             Ok((messages, repairs))
         })?;
         flows::forget(&mut self.socket, &repairs.ports);
+        if repairs.cluster {
+            flows::unmask(&mut self.socket, node);
+        }
         Ok(repairs)
     }
 

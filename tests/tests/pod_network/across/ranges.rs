@@ -18,6 +18,9 @@ use crate::rules::stage::run;
 
 const FIRST: &str = "10.77.1.0/24";
 const SECOND: &str = "10.77.5.0/24";
+/// Where the API server is, behind some router.
+const SERVER: &str = "10.77.9.9";
+const AROUND_SERVER: &str = "10.77.9.0/24";
 const OF_B: &str = "10.77.2.0/24";
 
 /// A node that runs in a namespace, in which every thread it begins is, too.
@@ -31,13 +34,22 @@ struct Node {
 }
 
 async fn open(root: &Path, given: &[&str]) -> Arc<Native> {
+    open_as("node-a", root, given).await
+}
+
+async fn open_as(node: &str, root: &Path, given: &[&str]) -> Arc<Native> {
+    try_open(node, root, given).await.unwrap()
+}
+
+async fn try_open(node: &str, root: &Path, given: &[&str]) -> std::io::Result<Arc<Native>> {
     let settings = Settings {
-        node: "node-a".to_owned(),
+        node: node.to_owned(),
         directory: root.to_owned(),
         ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
         host_dns: Box::new(Dns::default),
+        servers: Box::new(|| vec![address(SERVER)]),
     };
-    native::open(settings).await.unwrap().0
+    Ok(native::open(settings).await?.0)
 }
 
 impl Node {
@@ -231,5 +243,70 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     run("ip route del 10.77.5.128/25 via 192.0.2.254");
     node.is_well(None).await;
     assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_a_kill_left_half_made_is_made_good() {
+    let stage = Stage::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    // As after a kill: nothing is taken down.
+    drop(open(root.path(), &[FIRST]).await);
+    let bridge = run("ip -o link show type bridge | grep -o 'coracle-[0-9a-f]*' | head -1").trim().to_owned();
+    let half_made = format!("ip link del {bridge}; ip link add {bridge} type bridge");
+    run(&half_made);
+    let believes = format!("cat /proc/sys/net/ipv6/conf/{bridge}/accept_ra");
+    assert_eq!(run(&believes), "1\n");
+    let native = open(root.path(), &[FIRST]).await;
+    shows(&format!("ip link show {bridge}"), &["alias pods of node node-a", "UP"], &[]).await;
+    assert_eq!(run(&believes), "0\n");
+    native::close(native).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_node_of_another_name_left_goes_when_no_pod_is_behind_it() {
+    let stage = Stage::new().await;
+    let pod = Host::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let left = "ip link show type bridge | grep alias; nft list tables";
+    // As after a kill, each time: nothing is taken down.
+    let native = open(root.path(), &[FIRST]).await;
+    drop(native.reserve(&sandbox("old")).await.unwrap());
+    native.attach(&sandbox("old").identity, pod.pid()).await.unwrap();
+    let first = run("nft list tables");
+    drop(native);
+    drop(open_as("node-c", root.path(), &[SECOND]).await);
+    let both = run("nft list tables");
+    assert!(both.contains(first.trim()) && both != first, "a pod is still behind it: {both}");
+    drop(pod);
+    shows("ip link show", &[], &["master coracle"]).await;
+    // It would not have a range that the one of before still has.
+    drop(open_as("node-d", root.path(), &[FIRST]).await);
+    let now = run(left);
+    assert_eq!((now.matches("alias").count(), now.matches("table").count()), (1, 1), "{now}");
+    assert!(now.contains("alias pods of node node-d"), "{now}");
+    // Or the engine gives pods their network from now on.
+    native::give_back(root.path().to_owned(), "node-d".to_owned()).await.unwrap();
+    assert_eq!(run(left), "");
+}
+
+#[tokio::test]
+async fn a_range_that_would_cut_the_node_off_from_the_api_server_is_refused() {
+    let stage = Stage::new().await;
+    stage.enter(At::A);
+    let root = tempfile::tempdir().unwrap();
+    let why = try_open("node-a", root.path(), &[AROUND_SERVER]).await.err().unwrap().to_string();
+    assert!(why.contains(AROUND_SERVER) && why.contains("API server at 10.77.9.9"), "{why}");
+    // Nor does it choose one again in which the server is by now.
+    std::fs::write(root.path().join("range"), AROUND_SERVER).unwrap();
+    let mut node = Node::start(root.path(), &[]).await;
+    assert_ne!(node.native.current(), [AROUND_SERVER.parse().unwrap()]);
+    node.hears(&[AROUND_SERVER], &[OF_B], true);
+    node.is_well(Some(&["node-a", AROUND_SERVER, "API server at 10.77.9.9", "--cluster-cidr"])).await;
+    shows("ip addr", &["coracle"], &["10.77.9"]).await;
+    node.hears(&[SECOND], &[OF_B], true);
+    node.is_well(None).await;
     node.stop().await;
 }

@@ -188,10 +188,12 @@ impl Stage {
             .map(|other| Member { is_older: other < number, ..self.members[other].clone() })
             .collect();
         self.enter(node);
-        let told = self.across[number].settle(&own, &others);
-        let cluster = told.cluster.clone().unwrap_or_default();
         let name = BRIDGE.to_owned();
-        ensure(&nft::Node { name: name.clone(), bridge: name, cidrs: own, cluster }, &[]);
+        let know = |cluster: &[IpNet]| {
+            let (name, bridge) = (name.clone(), name.clone());
+            ensure(&nft::Node { name, bridge, cidrs: own.clone(), cluster: cluster.to_vec() }, &[]);
+        };
+        let told = self.across[number].settle(&own, &others, know);
         self.enter(At::Router);
         told
     }

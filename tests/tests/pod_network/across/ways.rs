@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use kubelet::network::Member;
+use kubelet::network::native::Across;
 
 use super::stage::{A_LOOK, At, NODES, Stage, address, member, range};
 use crate::rules::stage::run;
@@ -39,6 +40,21 @@ async fn a_route_is_enough_on_one_segment_and_a_second_look_changes_nothing() {
     assert!(!before.contains("coracle4"), "{before}");
     assert_eq!(stage.settle(At::A).mended, [""; 0]);
     assert_eq!(stage.at(At::A, look), before);
+}
+
+#[tokio::test]
+async fn ranges_of_other_nodes_are_told_before_there_is_a_way_to_them() {
+    let stage = Stage::new().await;
+    stage.at(At::A, || {
+        let routes = || run("ip route show proto 67");
+        let mut before = None;
+        let others = [Member { is_older: false, ..member(At::B) }];
+        let told = Across::new("node-a").settle(&member(At::A).ranges, &others, |cluster| {
+            before = Some((cluster.to_vec(), routes()));
+        });
+        assert_eq!((told.failed, before), (None, Some((told.cluster.unwrap(), String::new()))));
+        assert!(routes().contains("10.244.2.0/24 via 192.0.2.2 dev eth0"));
+    });
 }
 
 #[tokio::test]

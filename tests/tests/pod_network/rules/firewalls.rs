@@ -105,13 +105,18 @@ async fn a_firewall_of_the_older_iptables_lets_pods_through() {
         assert_closed(&stage);
     }
     ensure(&node(), &ports());
-    legacy::open(&node()).unwrap();
-    legacy::open(&node()).unwrap();
+    let opened = legacy::open(BRIDGE).unwrap();
+    assert!(legacy::open(BRIDGE).unwrap().is_empty());
     assert_open(&stage);
     if fs::exists("/proc/net/ip_tables_names").unwrap() {
+        assert_eq!(opened, ["FORWARD of iptables-legacy", "FORWARD of ip6tables-legacy"]);
+        // Somebody takes one of the rules away.
+        run("iptables-legacy -D FORWARD 1");
+        assert_eq!(legacy::open(BRIDGE).unwrap(), ["FORWARD of iptables-legacy"]);
+        assert_open(&stage);
         assert_eq!(run("iptables-legacy -S FORWARD").matches(BRIDGE).count(), 4, "two rules with comments");
-        legacy::close(&node()).unwrap();
+        legacy::close(BRIDGE).unwrap();
         assert_closed(&stage);
     }
-    legacy::close(&node()).unwrap();
+    legacy::close(BRIDGE).unwrap();
 }

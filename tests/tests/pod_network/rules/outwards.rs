@@ -1,7 +1,10 @@
 //! Pods go by their own addresses within the cluster, and by that of their node beyond.
 
+use std::net::UdpSocket;
+
 use kubelet::network::nft::{Error, Node, Rules, Watch};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use tests::DEADLINE;
 
 use super::stage::{At, BRIDGE, Stage, WHO, bracketed, ensure, far_pod, node, run};
 
@@ -34,6 +37,45 @@ async fn only_what_leaves_the_cluster_is_masqueraded() {
         stage.assert_heard(At::PodA, &to(At::PodB.address(version)), At::PodB, pod);
     }
     assert!(ensure(&alone, &[]).is_nothing());
+}
+
+#[tokio::test]
+async fn a_pod_that_spoke_to_another_before_its_node_was_known_is_seen_as_itself_from_then_on() {
+    let stage = Stage::new().await;
+    let alone = Node { cluster: vec![], ..node() };
+    for version in [4, 6] {
+        ensure(&alone, &[]);
+        let (pod, own) = (At::PodA.address(version), At::Node.address(version));
+        let far = UdpPair::new(&stage, far_pod(version));
+        let beyond = UdpPair::new(&stage, At::Outside.address(version));
+        assert_eq!([far.heard_as(), beyond.heard_as()], [own, own]);
+        assert!(ensure(&node(), &[]).cluster);
+        assert_eq!([far.heard_as(), beyond.heard_as()], [pod, own]);
+    }
+}
+
+/// A pod that sends by the same port of its own each time, and whoever gets it outside.
+struct UdpPair {
+    client: UdpSocket,
+    server: UdpSocket,
+}
+
+impl UdpPair {
+    fn new(stage: &Stage, at: &str) -> Self {
+        let server = stage.at(At::Outside, || UdpSocket::bind((at, 0)).unwrap());
+        server.set_read_timeout(Some(DEADLINE)).unwrap();
+        let client = stage.at(At::PodA, || {
+            UdpSocket::bind((At::PodA.address(if at.contains(':') { 6 } else { 4 }), 0)).unwrap()
+        });
+        Self { client, server }
+    }
+
+    /// Whom the server takes the client for.
+    fn heard_as(&self) -> String {
+        self.client.send_to(b"?", self.server.local_addr().unwrap()).unwrap();
+        let (_, peer) = self.server.recv_from(&mut [0; 10]).unwrap();
+        peer.ip().to_string()
+    }
 }
 
 #[tokio::test]

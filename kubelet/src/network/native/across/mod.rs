@@ -70,10 +70,11 @@ impl Across {
     }
 
     /// Sees to it that pods of the other nodes are reached, the oldest of them first, from a node with these ranges. What is as it
-    /// should be is not touched. Blocks for some ten microseconds a node.
-    pub fn settle(&mut self, current: &[IpNet], others: &[Member]) -> Told {
+    /// should be is not touched. `first` hears of the ranges of other nodes before any way to them is laid. Blocks for some ten
+    /// microseconds a node.
+    pub fn settle(&mut self, current: &[IpNet], others: &[Member], first: impl FnOnce(&[IpNet])) -> Told {
         let mut told = Told::default();
-        if let Err(error) = self.try_settle(current, others, &mut told) {
+        if let Err(error) = self.try_settle(current, others, first, &mut told) {
             told.failed = Some(error.to_string());
         }
         told
@@ -84,7 +85,7 @@ impl Across {
     /// # Errors
     /// When the kernel refuses.
     pub fn remove(&mut self) -> io::Result<()> {
-        match self.settle(&[], &[]).failed {
+        match self.settle(&[], &[], |_| {}).failed {
             Some(why) => Err(io::Error::other(why)),
             None => Ok(()),
         }
@@ -115,11 +116,18 @@ impl Across {
         words::read_route(route, self.metric).is_some()
     }
 
-    fn try_settle(&mut self, current: &[IpNet], others: &[Member], told: &mut Told) -> io::Result<()> {
+    fn try_settle(
+        &mut self,
+        current: &[IpNet],
+        others: &[Member],
+        first: impl FnOnce(&[IpNet]),
+        told: &mut Told,
+    ) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let sight = look::sight(&mut netlink, others)?;
         let (ways, here) = (&sight.ways, &sight.here);
         let plan = plan::plan(&Scene { node: &self.node, current, others, ways, here });
+        first(&plan.cluster);
         told.cluster = Some(plan.cluster.clone());
         told.troubles.clone_from(&plan.troubles);
         let before = std::mem::replace(&mut self.last, plan);
