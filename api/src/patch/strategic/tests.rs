@@ -65,6 +65,11 @@ fn lists_with_a_key_merge_element_by_element() {
         ),
         (json!([{"$patch": "replace"}, {"name": "c"}]), json!([{"name": "c"}])),
         (json!([{"$patch": "replace"}]), json!([])),
+        // A list that is replaced is what is given, whatever the keys.
+        (
+            json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}, {"$patch": "replace"}]),
+            json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}]),
+        ),
         (
             json!([{"name": "a", "$patch": "merge", "image": "a:2"}]),
             json!([{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:1"}]),
