@@ -199,7 +199,7 @@ impl Engine {
                 self.remove_all(node).await;
             }
         }
-        network::remove(is_of_no_test);
+        network::sweep(is_of_no_test);
     }
 }
 

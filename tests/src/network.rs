@@ -4,11 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use kubelet::network::native::bridge_of;
 use kubelet::network::nft::Rules;
 
 /// The bridge of a node.
 pub fn bridge(node: &str) -> Option<String> {
-    bridges().find(|(_, of)| of == node).map(|(name, _)| name)
+    Some(bridge_of(node)).filter(|name| Path::new("/sys/class/net").join(name).exists())
 }
 
 /// The cables that lead to pods of a node.
@@ -32,21 +33,45 @@ pub fn records(root_dir: &Path) -> usize {
     entries.filter(|entry| entry.path().join("record.json").exists()).count()
 }
 
-/// Takes away the bridges of those nodes.
-pub fn remove(of: impl Fn(&str) -> bool) {
-    for (name, _) in bridges().filter(|(_, node)| of(node)) {
-        // Of the same name, and the rules in the tables of others.
-        let removed = Rules::open().and_then(|mut rules| rules.remove(&name));
-        if let Err(error) = removed {
-            eprintln!("the rules of {name} stay behind: {error}");
-        }
-        let _ = Command::new("ip").args(["link", "delete", &name]).status();
-        for version in ["4", "6"] {
-            // There where a router lay between it and another.
-            let tunnel = name.replacen("coracle", &format!("coracle{version}"), 1);
-            let _ = Command::new("ip").args(["link", "delete", &tunnel]).stderr(Stdio::null()).status();
-        }
+/// Takes away what a node has left, its bridge or not.
+pub fn remove(node: &str) {
+    remove_named(&bridge_of(node));
+}
+
+/// Takes away what those nodes have left, and rules that belong to no bridge and no kubelet any more, whosever they were.
+pub fn sweep(of: impl Fn(&str) -> bool) {
+    // Whoever makes rules runs before and has his bridge before, so this comes first.
+    let tables = tables();
+    let sockets = fs::read_to_string("/proc/thread-self/net/unix").unwrap();
+    let links = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let is_taken = |name: &str| sockets.lines().any(|line| line.ends_with(&format!("@{name}")));
+    let is_there = |name: &str| links.lines().any(|line| line.trim_start().starts_with(&format!("{name}:")));
+    let is_left = |name: &String| !is_taken(name) && !is_there(name);
+    let bridges = bridges().filter(|(_, node)| of(node)).map(|(name, _)| name);
+    bridges.chain(tables.into_iter().filter(is_left)).for_each(|name| remove_named(&name));
+}
+
+/// Takes away a bridge, and all that goes with it.
+fn remove_named(bridge: &str) {
+    // Of the same name, and the rules in the tables of others.
+    let removed = Rules::open().and_then(|mut rules| rules.remove(bridge));
+    if let Err(error) = removed {
+        eprintln!("the rules of {bridge} stay behind: {error}");
     }
+    // There where a router lay between it and another.
+    let tunnels = ["4", "6"].map(|version| bridge.replacen("coracle", &format!("coracle{version}"), 1));
+    for link in tunnels.iter().map(String::as_str).chain([bridge]) {
+        let _ = Command::new("ip").args(["link", "delete", link]).stderr(Stdio::null()).status();
+    }
+}
+
+/// The tables of rules of all nodes; they are called as bridges are.
+fn tables() -> Vec<String> {
+    let listed = Command::new("nft").args(["list", "tables", "inet"]).output();
+    let text = listed.map(|output| output.stdout).unwrap_or_default();
+    let names = String::from_utf8_lossy(&text);
+    let names = names.lines().filter_map(|line| line.strip_prefix("table inet "));
+    names.filter(|name| name.starts_with("coracle-")).map(str::to_owned).collect()
 }
 
 /// All bridges of nodes, and whose they are.

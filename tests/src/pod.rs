@@ -27,6 +27,12 @@ impl Pod {
         self.text("/status/podIP")
     }
 
+    /// `status.podIPs`, the primary one first.
+    pub fn ips(&self) -> Vec<&str> {
+        let all = self.0.pointer("/status/podIPs").and_then(Value::as_array);
+        all.into_iter().flatten().filter_map(|ip| ip["ip"].as_str()).collect()
+    }
+
     /// The text at a JSON pointer, empty when there is none.
     pub fn text(&self, pointer: &str) -> &str {
         self.0.pointer(pointer).and_then(Value::as_str).unwrap_or("")

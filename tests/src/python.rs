@@ -46,7 +46,8 @@ impl Default for Python {
     }
 }
 
-fn installed(program: &str) -> PathBuf {
+/// A program of the environment.
+pub(crate) fn installed(program: &str) -> PathBuf {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let path = top.join("target/setup/python/bin").join(program);
     assert!(path.exists(), "{} is missing: run hack/setup.sh test", path.display());

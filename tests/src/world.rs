@@ -460,7 +460,7 @@ impl Drop for World {
             });
         });
         let _ = cleaned.join();
-        network::remove(|node| node == self.node);
+        network::remove(&self.node);
         unmount_all(self.folder.path());
     }
 }

@@ -7,11 +7,13 @@
 mod machine;
 mod switch;
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 
 pub use machine::Machine;
+use machine::Place;
 use switch::Switch;
 
 use crate::host::ip;
@@ -21,6 +23,12 @@ use crate::{Host, Master};
 /// The segment of the desk.
 const OFFICE: u8 = 0;
 
+/// Its place there.
+const DESK_PLACE: u8 = 2;
+
+/// The versions of IP that a bed has unless it asks for less.
+const BOTH: &[u8] = &[4, 6];
+
 /// The desk's port.
 const DESK: &str = "desk";
 
@@ -28,6 +36,7 @@ const DESK: &str = "desk";
 #[derive(Debug)]
 pub struct Bed {
     switch: Arc<Switch>,
+    versions: &'static [u8],
     /// Where the test and its master are, in a segment of its own: to machines it is a part of the world outside.
     pub desk: Host,
     _router: Host,
@@ -35,19 +44,28 @@ pub struct Bed {
 
 impl Bed {
     /// A bed with machines on these segments (from 1 on), which have all booted: their engines answer, their kubelets are not
-    /// started yet. They are called `a`, `b` and so on.
+    /// started yet. They are called `a`, `b` and so on, and have an address of each version of IP.
     pub async fn with<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
+        Self::speaking(BOTH, segments).await
+    }
+
+    /// As `with`, but without IPv4.
+    pub async fn with_ipv6<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
+        Self::speaking(&[6], segments).await
+    }
+
+    async fn speaking<const N: usize>(versions: &'static [u8], segments: [u8; N]) -> (Self, [Machine; N]) {
         let image = test_image().await;
-        let bed = Self::empty(&segments).await;
+        let bed = Self::empty(versions, &segments).await;
         let machines = ('a'..).zip(segments).enumerate().map(|(number, (name, segment))| {
-            let place = u8::try_from(number).unwrap();
-            Machine::new(bed.switch.clone(), &image, segment, place, name)
+            let place = Place::new(versions, segment, u8::try_from(number).unwrap());
+            Machine::new(bed.switch.clone(), &image, place, name)
         });
         let machines = join_all(machines).await;
         (bed, machines.try_into().unwrap())
     }
 
-    async fn empty(segments: &[u8]) -> Self {
+    async fn empty(versions: &'static [u8], segments: &[u8]) -> Self {
         let (switch, router, desk) = (Switch::new().await, Host::new().await, Host::new().await);
         let mut legs: Vec<u8> = [OFFICE].iter().chain(segments).copied().collect();
         legs.sort_unstable();
@@ -56,24 +74,38 @@ impl Bed {
             switch.add(segment);
             let name = format!("leg{segment}");
             switch.plug(&router, &name, &name, segment);
-            router.at(|| ip(&format!("addr add {}/24 dev {name}", gateway(segment))));
+            router.at(|| versions.iter().for_each(|version| give(gateway(*version, segment), &name)));
         }
-        router.at(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
+        for switch in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+            router.at(|| std::fs::write(format!("/proc/sys/net/{switch}"), "1").unwrap());
+        }
         switch.plug(&desk, DESK, "eth0", OFFICE);
         desk.enter();
-        settle(&desk_address(), OFFICE);
-        Self { switch: Arc::new(switch), desk, _router: router }
+        settle(versions, OFFICE, DESK_PLACE);
+        Self { switch: Arc::new(switch), versions, desk, _router: router }
     }
 
-    /// Where the desk is reached.
+    /// Where the desk is reached by the first version of IP that there is.
     pub fn address(&self) -> String {
-        desk_address()
+        self.address_of(self.versions[0])
+    }
+
+    /// Where it is reached by a version of IP.
+    pub fn address_of(&self, version: u8) -> String {
+        address(version, OFFICE, DESK_PLACE)
     }
 
     /// A master at the desk that answers, lets every machine in, and names itself by the desk's address.
     pub async fn master(&self, flags: &[&str]) -> Master {
         let at = self.address();
-        let own = ["--advertise-address", &at, "--csr-approval-policy=insecure-always-approve"];
+        // All addresses there are, of either version.
+        let own = [
+            "--bind-address",
+            "::",
+            "--advertise-address",
+            &at,
+            "--csr-approval-policy=insecure-always-approve",
+        ];
         let mut master = Master::new().with_flags(own.iter().chain(flags).copied());
         master.start().await;
         master
@@ -81,12 +113,13 @@ impl Bed {
 
     /// What is sent from the desk to a machine is lost, and nobody is told.
     pub fn lose_towards(&self, machine: &Machine) {
-        self.switch.lose(DESK, &machine.port(), &machine.address);
+        self.switch.lose(DESK, &machine.port(), &machine.addresses());
     }
 
     /// What a machine sends to the desk is lost.
     pub fn lose_from(&self, machine: &Machine) {
-        self.switch.lose(&machine.port(), DESK, &self.address());
+        let own: Vec<_> = BOTH.iter().map(|version| self.address_of(*version)).collect();
+        self.switch.lose(&machine.port(), DESK, &own);
     }
 
     /// Nothing that anybody sends is lost any more.
@@ -95,22 +128,31 @@ impl Bed {
     }
 }
 
-fn desk_address() -> String {
-    address(OFFICE, 2)
-}
-
-fn address(segment: u8, host: u8) -> String {
-    format!("10.77.{segment}.{host}")
+/// Where a host of a segment is reached by a version of IP.
+fn address(version: u8, segment: u8, host: u8) -> String {
+    if version == 4 {
+        Ipv4Addr::new(10, 77, segment, host).to_string()
+    } else {
+        Ipv6Addr::new(0xfd77, 0, 0, segment.into(), 0, 0, 0, host.into()).to_string()
+    }
 }
 
 /// The router's address on a segment.
-fn gateway(segment: u8) -> String {
-    address(segment, 1)
+fn gateway(version: u8, segment: u8) -> String {
+    address(version, segment, 1)
 }
 
-/// Gives the host where the thread is an address on its segment, as its only one, and the way to all others.
-fn settle(address: &str, segment: u8) {
-    ip("addr flush dev eth0");
-    ip(&format!("addr add {address}/24 dev eth0"));
-    ip(&format!("route add default via {}", gateway(segment)));
+/// Gives the host where the thread is its addresses on its segment, as its only ones, and the way to all others.
+fn settle(versions: &[u8], segment: u8, host: u8) {
+    ip("addr flush dev eth0 scope global");
+    for version in versions {
+        give(address(*version, segment, host), "eth0");
+        ip(&format!("route replace default via {} dev eth0", gateway(*version, segment)));
+    }
+}
+
+/// One more address of a link, at once: nobody else is there who could have it.
+fn give(address: String, link: &str) {
+    let more = if address.contains(':') { "/64 nodad" } else { "/24" };
+    ip(&format!("addr add dev {link} {address}{more}"));
 }

@@ -1,9 +1,12 @@
 //! The switch of a bed: a bridge a segment, whose ports are the ends of the machines' cables.
 
 use std::fs;
+use std::path::Path;
+use std::time::Duration;
 
-use crate::Host;
 use crate::host::{ip, run};
+use crate::process::Process;
+use crate::{Chance, Host, python};
 
 /// The switch. What it passes on is seen by no firewall of this machine.
 #[derive(Debug)]
@@ -41,6 +44,24 @@ impl Switch {
         });
     }
 
+    /// What goes through a port of a segment, either way, comes so much later, and so many packets of a hundred are lost, for as
+    /// long as the value lives.
+    pub fn slow(&self, port: &str, segment: u8, delay: Duration, lost: u8, log: &Path) -> Process {
+        let (near, far) = (format!("{port}near"), format!("{port}far"));
+        self.host.at(|| {
+            ip(&format!("link add {near} type veth peer name {far}"));
+            for end in [&near, &far] {
+                ip(&format!("link set {end} up"));
+            }
+            ip(&format!("link set {port} nomaster"));
+            ip(&format!("link set {far} master segment{segment}"));
+        });
+        let mut command = self.host.command(python::installed("python"));
+        command.args(["-c", include_str!("late.py"), port, &near]);
+        command.args([delay.as_millis().to_string(), lost.to_string(), Chance::seed().to_string()]);
+        Process::start(&mut command, log)
+    }
+
     /// Takes a port's cable away, with both ends.
     pub fn unplug(&self, port: &str) {
         self.host.at(|| ip(&format!("link delete {port}")));
@@ -51,11 +72,14 @@ impl Switch {
         self.host.at(|| ip(&format!("link set {port} {state}")));
     }
 
-    /// Loses in silence what comes from a port to another one of its segment, and what comes from it for an address.
-    pub fn lose(&self, from: &str, to: &str, address: &str) {
-        let rule = |what: &str| format!("add rule bridge bed lost iifname {from} {what} drop");
-        let (near, far) = (rule(&format!("oifname {to}")), rule(&format!("ip daddr {address}")));
-        self.host.at(|| run(&format!("nft '{near}; {far}'")));
+    /// Loses in silence what comes from a port to another one of its segment, and what comes from it for these addresses.
+    pub fn lose(&self, from: &str, to: &str, addresses: &[String]) {
+        let family = |address: &str| if address.contains(':') { "ip6" } else { "ip" };
+        let far = addresses.iter().map(|address| format!("{} daddr {address}", family(address)));
+        let what = far.chain([format!("oifname {to}")]);
+        let rules: Vec<_> =
+            what.map(|what| format!("add rule bridge bed lost iifname {from} {what} drop")).collect();
+        self.host.at(|| run(&format!("nft '{}'", rules.join("; "))));
     }
 
     /// Loses nothing any more.

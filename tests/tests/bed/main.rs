@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod leftovers;
 mod machines;
 
 use std::collections::HashSet;

@@ -28,7 +28,7 @@ pub fn answering(name: &str) -> String {
 
 /// Answers on [`NODE_PORT`] where the thread is, for as long as the test runs.
 pub fn answer(name: &str) {
-    let listener = TcpListener::bind(("0.0.0.0", NODE_PORT)).unwrap();
+    let listener = TcpListener::bind(("::", NODE_PORT)).unwrap();
     let name = name.to_owned();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -36,9 +36,14 @@ pub fn answer(name: &str) {
             let Ok(peer) = stream.peer_addr() else { continue };
             let mut asked = [0; 1000];
             let _ = stream.read(&mut asked);
-            let _ = write!(stream, "HTTP/1.0 200 OK\r\n\r\n{name} hears {}\n", peer.ip());
+            let _ = write!(stream, "HTTP/1.0 200 OK\r\n\r\n{name} hears {}\n", peer.ip().to_canonical());
         }
     });
+}
+
+/// An address, of either version of IP, and a port.
+pub fn socket(ip: &str, port: u16) -> String {
+    SocketAddr::new(ip.parse().unwrap(), port).to_string()
 }
 
 /// Who asks.
@@ -64,7 +69,7 @@ impl Asker<'_> {
             Self::Desk => get(to),
         };
         // As a server puts it that listens for both versions of IP.
-        answer.map(|answer| answer.trim().replace("[::ffff:", "").trim_end_matches(']').to_owned())
+        answer.map(|answer| answer.trim().replace("[::ffff:", "").replace(['[', ']'], ""))
     }
 
     /// The answer comes to be the one that is expected: `NAME hears ADDRESS`.
@@ -98,7 +103,8 @@ impl Asker<'_> {
     /// What helps to see why.
     async fn state(self) -> String {
         let (Self::Pod(machine, _) | Self::Machine(machine)) = self else { return String::new() };
-        let look = "ip address; ip route; ip neighbour; bridge fdb; nft list ruleset 2>/dev/null";
+        let look =
+            "ip address; ip route; ip -6 route; ip neighbour; bridge fdb; nft list ruleset 2>/dev/null";
         let events = machine.node.kubelet(&["get", "events", "-A"]).await;
         format!("{}{}{}", machine.run(look), events.stdout, machine.node.log_tail())
     }

@@ -1,10 +1,11 @@
 //! A cluster on a bed: a master at the desk, and machines whose kubelets are its nodes.
 
 use futures_util::future::join_all;
+use ipnet::IpNet;
 use serde_json::Value;
 use tests::{Bed, Machine, Master, Pod, wait_until};
 
-use crate::asking::answering;
+use crate::asking::{answering, socket};
 
 /// The pod that answers on every machine.
 pub const WEB: &str = "web";
@@ -19,17 +20,47 @@ pub struct Cluster<const N: usize> {
 impl<const N: usize> Cluster<N> {
     /// Machines on these segments, whose kubelets are in; on each a pod answers.
     pub async fn of(segments: [u8; N]) -> Self {
-        let (bed, machines) = Bed::with(segments).await;
-        let master = bed.master(&[]).await;
-        let mut cluster = Self { bed, master, machines };
-        let master = &cluster.master;
-        join_all(cluster.machines.iter_mut().map(|machine| machine.join(master, &[]))).await;
-        cluster.machines.iter().for_each(|machine| machine.node.write("web.yaml", &answering(WEB)));
+        let cluster = Self::joined(Bed::with(segments).await, &[]).await;
+        cluster.answer().await;
         for machine in &cluster.machines {
-            machine.node.wait_ready(WEB).await;
             cluster.wait_for_node(machine, "a range and Ready", is_ready_with_range).await;
         }
         cluster
+    }
+
+    /// The same, with pods that have addresses of each of these ranges.
+    pub async fn with_ranges(bed: (Bed, [Machine; N]), ranges: &[&str]) -> Self {
+        let cluster = Self::joined(bed, &["--cluster-cidr", &ranges.join(",")]).await;
+        for machine in &cluster.machines {
+            let is_in = |node: &Value| is_ready_with_range(node) && ranges_of(node).len() == ranges.len();
+            let node = cluster.wait_for_node(machine, "ranges and Ready", is_in).await;
+            // A pod keeps for its life what it begins with.
+            let bridges = ranges_of(&node).into_iter().map(|range| {
+                let first = range.hosts().find(|ip| *ip != range.network()).unwrap();
+                format!("{first}/{}", range.prefix_len())
+            });
+            let bridges: Vec<_> = bridges.collect();
+            let has_all = |shown: &str| bridges.iter().all(|address| shown.contains(address));
+            shows(machine, "ip address show type bridge", &bridges.join(" and "), has_all).await;
+        }
+        cluster.answer().await;
+        cluster
+    }
+
+    async fn joined((bed, machines): (Bed, [Machine; N]), flags: &[&str]) -> Self {
+        let master = bed.master(flags).await;
+        let mut cluster = Self { bed, master, machines };
+        let master = &cluster.master;
+        join_all(cluster.machines.iter_mut().map(|machine| machine.join(master, &[]))).await;
+        cluster
+    }
+
+    /// On each machine a pod answers from now on.
+    async fn answer(&self) {
+        self.machines.iter().for_each(|machine| machine.node.write("web.yaml", &answering(WEB)));
+        for machine in &self.machines {
+            machine.node.wait_ready(WEB).await;
+        }
     }
 
     /// What the master says of a node.
@@ -80,9 +111,15 @@ pub async fn web(machine: &Machine) -> Pod {
     machine.node.wait_ready(WEB).await
 }
 
+/// The ranges of a node's pods, the primary one first.
+pub fn ranges_of(node: &Value) -> Vec<IpNet> {
+    let all = node["spec"]["podCIDRs"].as_array();
+    all.into_iter().flatten().filter_map(|range| range.as_str()?.parse().ok()).collect()
+}
+
 /// Where a pod answers.
 pub fn at(pod: &Pod) -> String {
-    format!("{}:80", pod.ip())
+    socket(pod.ip(), 80)
 }
 
 /// Waits until a line of a shell prints on a machine what is wanted.

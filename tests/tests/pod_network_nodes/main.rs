@@ -9,3 +9,4 @@ mod lone;
 mod pairs;
 mod places;
 mod ranges;
+mod slow;

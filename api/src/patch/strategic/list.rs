@@ -36,7 +36,9 @@ pub(super) fn merge_objects(
     let mut places = before.clone();
     for (ident, fields, index) in &changes.items {
         let at = at.index(*index);
-        match places.get(ident).and_then(|place| items.get_mut(*place)) {
+        // A list that is replaced becomes what stands there, also of two with one key, as a node's addresses.
+        let place = places.get(ident).filter(|_| !changes.replace);
+        match place.and_then(|place| items.get_mut(*place)) {
             Some((_, Value::Object(item))) => super::merge(item, fields, shape, &at)?,
             _ => {
                 places.insert(ident.clone(), items.len());

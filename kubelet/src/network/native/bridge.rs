@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -161,6 +162,10 @@ fn set_up_inside(ranges: &[IpNet], record: &Record) -> io::Result<()> {
         .find(links::IN_POD)?
         .ok_or_else(|| io::Error::other(format!("the pod has no {}", links::IN_POD)))?;
     kernel::believe_no_router(links::IN_POD)?;
+    if record.addresses.iter().any(IpAddr::is_ipv6) {
+        // `::1` as well.
+        ["lo", links::IN_POD].into_iter().try_for_each(kernel::speak_v6)?;
+    }
     netlink.change(links::up(eth0.index), 0)?;
     for ip in &record.addresses {
         let range = ranges.iter().find(|range| range.contains(ip)).ok_or_else(|| {

@@ -35,6 +35,11 @@ pub(super) fn believe_no_router(link: &str) -> io::Result<()> {
     }
 }
 
+/// A link has addresses of IPv6: engines switch it off in sandboxes that they give no network.
+pub(super) fn speak_v6(link: &str) -> io::Result<()> {
+    set(&format!("ipv6/conf/{link}/disable_ipv6"), "0")
+}
+
 /// What comes by a tunnel may be from a pod that is reached another way, and no router speaks there.
 pub(super) fn tunnel(link: &str, v6: bool) -> io::Result<()> {
     set(&format!("ipv4/conf/{link}/rp_filter"), "2")?;

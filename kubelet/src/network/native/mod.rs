@@ -388,6 +388,11 @@ fn key(identity: &Identity) -> Key {
     Key { uid: identity.uid.clone(), attempt: identity.attempt }
 }
 
+/// The name of the bridge of a node, and of its table of packet rules.
+pub fn bridge_of(node: &str) -> String {
+    Bridge::name_of(node)
+}
+
 /// Where a node's network keeps its records.
 pub fn directory(root_dir: &Path) -> PathBuf {
     root_dir.join("network")

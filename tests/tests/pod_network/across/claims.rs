@@ -1,5 +1,7 @@
 //! Two nodes that claim the same: both are named, the older one has it, and all is well when the other has something else.
 
+use kubelet::network::native::bridge_of;
+
 use super::stage::{At, Stage, address, range};
 use crate::rules::stage::run;
 
@@ -44,11 +46,7 @@ async fn an_address_that_two_have_is_the_older_ones() {
 async fn a_node_that_is_on_the_same_machine_needs_no_way() {
     let mut stage = Stage::new().await;
     stage.members[2].addresses = vec![address("192.0.2.1")];
-    // The name of its bridge.
-    stage.at(At::A, || {
-        let name = run("printf node-c | sha256sum | cut -c1-6");
-        run(&format!("ip link add coracle-{} type bridge", name.trim()));
-    });
+    stage.at(At::A, || run(&format!("ip link add {} type bridge", bridge_of("node-c"))));
     let told = stage.settle(At::A);
     assert_eq!((told.failed, told.troubles), (None, [].into()));
     assert!(told.cluster.unwrap().contains(&range(2, 4)));
