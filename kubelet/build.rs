@@ -1,4 +1,4 @@
-//! Compiles the sandbox's one process, which the kubelet carries in its binary.
+//! Compiles the sandbox's one process, which the kubelet carries in its binary, and what its allocator begins with.
 
 use std::path::Path;
 
@@ -19,4 +19,14 @@ fn main() {
         .status()
         .expect("a C compiler is needed to build the sandbox's process: install gcc or clang");
     assert!(done.success(), "pause/pause.c did not compile: {compile:?}");
+    allocator();
+}
+
+/// The settings of the binary's allocator, as an object that it is linked with.
+fn allocator() {
+    const SOURCE: &str = "allocator/settings.c";
+    println!("cargo::rerun-if-changed={SOURCE}");
+    for object in cc::Build::new().file(SOURCE).compile_intermediates() {
+        println!("cargo::rustc-link-arg-bin=kubelet={}", object.display());
+    }
 }

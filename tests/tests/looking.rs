@@ -99,3 +99,12 @@ async fn a_reader_that_has_had_enough_ends_a_verb_quietly() {
         assert!(matches!(ended.code(), Some(1 | 2)), "{verb:?}: {ended}");
     }
 }
+
+#[test]
+fn the_kubelet_has_its_own_settings_of_the_allocator() {
+    let mut command = Command::new(binary("kubelet"));
+    let told = command.arg("--version").env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
+    let told = String::from_utf8(told.stderr).unwrap();
+    let narenas = told.lines().filter(|line| line.contains("Set conf value: narenas:"));
+    assert_eq!(narenas.last(), Some("<jemalloc>: -- Set conf value: narenas:1"), "{told}");
+}

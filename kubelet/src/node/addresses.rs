@@ -10,14 +10,16 @@ use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket
 
 use super::machine;
 
-/// What the machine's addresses go by: those of its links, its routes, and a link that is switched off, whose routes of IPv4 go
+/// What the machine's addresses go by: those of its links, its routes and the rules that choose among them, and a link that is switched off, whose routes of IPv4 go
 /// without a word. `RTMGRP_*` of rtnetlink.
-const GROUPS: u32 = LINK | IPV4_ADDRESS | IPV4_ROUTE | IPV6_ADDRESS | IPV6_ROUTE;
+const GROUPS: u32 = LINK | IPV4_ADDRESS | IPV4_ROUTE | IPV4_RULE | IPV6_ADDRESS | IPV6_ROUTE | IPV6_RULE;
 const LINK: u32 = 0x1;
 const IPV4_ADDRESS: u32 = 0x10;
 const IPV4_ROUTE: u32 = 0x40;
+const IPV4_RULE: u32 = 0x80;
 const IPV6_ADDRESS: u32 = 0x100;
 const IPV6_ROUTE: u32 = 0x400;
+const IPV6_RULE: u32 = 0x4_0000;
 /// One change comes with others, pods that come and go among them: they are looked at together, which costs two questions.
 const SETTLES: Duration = Duration::from_millis(200);
 /// News that are taken together at most; more than that are looked at in turn.

@@ -40,7 +40,7 @@ impl Connected {
     }
 }
 
-/// Opens the network, as soon as no other kubelet of this machine is at it.
+/// Opens the network, as soon as no other kubelet of this machine is at it, or until this one is to stop.
 async fn open(
     settings: impl Fn() -> native::Settings,
     stopped: &watch::Receiver<bool>,
@@ -79,6 +79,7 @@ pub(super) async fn connect(
         }
         return Ok(of_engine(engine, Ok(())));
     }
+    let is_stopping = || *stopped.borrow();
     let settings = || native::Settings {
         node: options.node_name.clone(),
         directory: directory.clone(),
@@ -106,7 +107,13 @@ pub(super) async fn connect(
                 "pods of this node have a network that the kubelet gave them, and it cannot be had now",
             );
         }
+        // The engine is not to give pods a network because somebody ended the wait for another one.
+        Err(why) if is_stopping() => return Err(why),
         Err(why) => {
+            // What an earlier kubelet laid leads nowhere now.
+            if let Err(error) = native::give_back(directory, options.node_name.clone()).await {
+                tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
+            }
             let text = format!(
                 "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
             );

@@ -21,12 +21,9 @@ impl Podman {
         let folder = tempfile::tempdir().unwrap();
         let image: Vec<_> = engine.docker().export_image(IMAGE).try_collect().await.unwrap();
         fs::write(folder.path().join("image.tar"), image.concat()).unwrap();
-        // The same program starts containers for both, and the limits are those that a process here may set.
-        let open = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(1 << 20);
-        let configuration = format!(
-            "[containers]\ndefault_ulimits = [\"nofile={open}:{open}\"]\n[engine]\nruntime = \"runc\"\n\
-             events_logger = \"file\"\ncgroup_manager = \"cgroupfs\"\n"
-        );
+        // The same program starts containers for both, and the limits are those that every process may set.
+        let configuration = "[containers]\ndefault_ulimits = [\"nofile=4096:4096\", \"nproc=4096:4096\"]\n[engine]\n\
+             runtime = \"runc\"\nevents_logger = \"file\"\ncgroup_manager = \"cgroupfs\"\n";
         fs::write(folder.path().join("containers.conf"), configuration).unwrap();
         let podman = Self { folder, host: Host::new().await };
         let image = podman.path("image.tar");

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use rustix::thread::{CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_setaffinity};
 use tests::manifest::sleeper;
 use tests::{Bed, Machine, World};
 
@@ -55,7 +55,9 @@ async fn one_node(arguments: &Arguments, table: &mut Table) {
     let (mut seen, mut beside) = (Seen::default(), Seen::default());
     for round in 0..arguments.rounds {
         eprint!("\r(f) pod to pod, round {} of {} ", round + 1, arguments.rounds);
-        take_turns(round, || seen.take(&own), || beside.take(&engines));
+        let (own, engines) =
+            (|| on_one_processor(|| seen.take(&own)), || on_one_processor(|| beside.take(&engines)));
+        take_turns(round, own, engines);
     }
     eprintln!();
     report(table, "(f) pod to pod, one node", ("Docker's bridge", ONE_NODE), &seen, &beside);
@@ -73,7 +75,7 @@ async fn nodes(arguments: &Arguments, table: &mut Table) {
     let master = bed.master(&[]).await;
     let mut pods = Vec::new();
     for machine in &mut machines {
-        machine.join(&master, &["--pod-network", "native"]).await;
+        machine.join(&master, &[]).await;
         pods.push(pod(&machine.node, "a").await);
     }
     for (other, what, target) in [
@@ -103,6 +105,19 @@ fn take_turns(round: usize, mut one: impl FnMut(), mut other: impl FnMut()) {
         other();
         one();
     }
+}
+
+/// Does something on the first processor alone, both ends of a connection: what is compared is what packets cost, and not where the
+/// scheduler puts whom, by which two runs over one way differ by a sixth.
+fn on_one_processor(measure: impl FnOnce() + Send) {
+    let mut first = CpuSet::new();
+    first.set(0);
+    // A thread that stays where it is put, and those that it begins.
+    let run = || {
+        sched_setaffinity(None, &first).unwrap();
+        measure();
+    };
+    thread::scope(|scope| scope.spawn(run).join().unwrap());
 }
 
 fn report(table: &mut Table, what: &str, (beside, target): (&str, f64), seen: &Seen, other: &Seen) {

@@ -21,10 +21,14 @@ pub(super) fn merge_objects(
 ) -> Result<(), PatchError> {
     let wanted = order.map(|order| idents_by(order, key, at)).transpose()?;
     let changes = Changes::read(patch, key, at)?;
-    let mut current = std::mem::take(target);
     if changes.replace {
-        current.clear();
+        // It becomes what stands there, in that order, also of two with one key, as a node's addresses.
+        let fresh =
+            changes.items.iter().map(|(_, fields, index)| directive::fresh_fields(fields, &at.index(*index)));
+        *target = fresh.map(|fields| fields.map(Value::Object)).collect::<Result<_, _>>()?;
+        return Ok(());
     }
+    let current = std::mem::take(target);
     let mut items = Vec::with_capacity(current.len() + changes.items.len());
     for (index, element) in current.into_iter().enumerate() {
         let ident = ident_by(&element, key, &at.index(index))?;
@@ -36,9 +40,7 @@ pub(super) fn merge_objects(
     let mut places = before.clone();
     for (ident, fields, index) in &changes.items {
         let at = at.index(*index);
-        // A list that is replaced becomes what stands there, also of two with one key, as a node's addresses.
-        let place = places.get(ident).filter(|_| !changes.replace);
-        match place.and_then(|place| items.get_mut(*place)) {
+        match places.get(ident).and_then(|place| items.get_mut(*place)) {
             Some((_, Value::Object(item))) => super::merge(item, fields, shape, &at)?,
             _ => {
                 places.insert(ident.clone(), items.len());

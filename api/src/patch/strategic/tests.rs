@@ -67,8 +67,8 @@ fn lists_with_a_key_merge_element_by_element() {
         (json!([{"$patch": "replace"}]), json!([])),
         // A list that is replaced is what is given, also two of one key.
         (
-            json!([{"name": "c", "image": "1"}, {"name": "c", "image": "2"}, {"name": "b"}, {"$patch": "replace"}]),
-            json!([{"name": "c", "image": "1"}, {"name": "c", "image": "2"}, {"name": "b"}]),
+            json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}, {"$patch": "replace"}]),
+            json!([{"name": "c", "image": "1"}, {"name": "b"}, {"name": "c", "image": "2"}]),
         ),
         (
             json!([{"name": "a", "$patch": "merge", "image": "a:2"}]),

@@ -17,7 +17,7 @@ use super::record::Record;
 use super::state::{Key, Process};
 use super::{Native, packets};
 use crate::network::members::Members;
-use crate::network::nft::{Watch, legacy};
+use crate::network::nft::Watch;
 use crate::report::{About, Outbox, Severity};
 use crate::runtime::netns::Namespace;
 
@@ -116,19 +116,14 @@ impl Keeper {
             let looked = self.native.run(move |native| native.look(due, &belongs)).await;
             self.take_in(looked);
             let has_failed = self.has_failed();
-            let again = match (has_failed, &self.cluster) {
-                (true, _) => Some(pause),
-                (false, Some(_)) => Some(LOOK_ANYWAY),
-                (false, None) if legacy::is_used() => Some(LOOK_ANYWAY),
-                (false, None) => None,
-            };
+            let again = if has_failed { pause } else { LOOK_ANYWAY };
             if due == Due::ALL {
                 pause = if has_failed { (pause * 2).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
                 next = None;
             }
             // Whatever else is heard meanwhile puts off nothing.
-            let again = again.map(|again| Instant::now() + again);
-            next = [next, again].into_iter().flatten().min();
+            let again = Instant::now() + again;
+            next = Some(next.map_or(again, |next| again.min(next)));
             due = tokio::select! {
                 heard = news.heard(&self.native) => heard,
                 () = rules.changed() => Due { rules: true, ..Due::default() },
@@ -227,8 +222,11 @@ impl Native {
                 looked.rules = Some(self.mend_rules(&mut looked.mended).map_err(|error| error.to_string()));
             }
             if due == Due::ALL {
-                // What stands in the way of it was told when the node began.
-                looked.mended.extend(self.open_legacy().into_iter().flatten().map(let_through));
+                match self.open_legacy() {
+                    Ok(opened) => looked.mended.extend(opened.into_iter().map(let_through)),
+                    // Where it was in use then, that was told when the node began.
+                    Err(error) => tracing::warn!(%error, "the older firewall may keep packets from pods"),
+                }
             }
             match belongs {
                 Belongs::To(members) if due.ways => looked.joined = Some(self.join(members)),

@@ -61,8 +61,8 @@ fn take_down_unused(node: &str) -> io::Result<bool> {
     let bridge = Bridge::new(node);
     let _name = match take(&bridge.name, node) {
         Ok(name) => name,
-        // Another kubelet has it now and answers for it.
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(false),
+        // Another kubelet has it now and answers for it, or somebody else has taken its name.
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(true),
         Err(error) => return Err(error),
     };
     if bridge.has_ports(&mut Netlink::open()?)? {

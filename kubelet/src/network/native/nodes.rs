@@ -47,6 +47,7 @@ impl Native {
             }
         }
         let current = self.current();
+        self.across().keep_clear_of((self.servers)());
         let told = self.across().settle(&current, &members.others, |cluster| self.know_besides(cluster));
         joined.mended.extend(told.mended);
         joined.troubles.extend(told.troubles);
@@ -88,7 +89,8 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let new: Vec<IpNet> =
             own.current.iter().filter(|range| !before.all().contains(range)).copied().collect();
-        let _choosing = range::lock()?;
+        // Whoever waits here holds up all pods of the node; it is tried again.
+        let _choosing = range::lock_now()?;
         if let Some(route) = overlap(&mut netlink, &new, &self.across(), Laid::Apart)? {
             let (node, new) = (&self.node, range::list(&new, " and "));
             return Ok(Err(format!(

@@ -155,6 +155,14 @@ pub(super) fn lock() -> io::Result<Option<File>> {
     lock_within(Path::new(LOCK), CHOOSES_WITHIN)
 }
 
+/// The same without waiting.
+///
+/// # Errors
+/// As of that.
+pub(super) fn lock_now() -> io::Result<Option<File>> {
+    lock_within(Path::new(LOCK), Duration::ZERO)
+}
+
 fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
     let Ok(file) = made else { return Ok(None) };
@@ -168,8 +176,8 @@ fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
                 return Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
                     format!(
-                        "another kubelet of this machine chooses the range of its pods for {limit:?} already: see who holds {path} \
-                         (fuser {path}) and end it, or let it go on if it was stopped"
+                        "another kubelet of this machine chooses the range of its pods: see who holds {path} \
+                         (fuser {path}) and end it, or let it go on if it was stopped, where that lasts"
                     ),
                 ));
             }

@@ -217,7 +217,7 @@ impl Rules {
             Ok((messages, repairs))
         })?;
         flows::forget(&mut self.socket, &repairs.ports);
-        if repairs.cluster {
+        if repairs.cluster || repairs.table {
             flows::unmask(&mut self.socket, node);
         }
         Ok(repairs)

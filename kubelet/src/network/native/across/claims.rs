@@ -145,6 +145,7 @@ pub(super) fn counted(member: &Member) -> impl Iterator<Item = IpAddr> {
 /// Addresses that no range of pods may hold: nobody would be reached any more.
 fn machines(scene: &Scene<'_>) -> BTreeMap<IpAddr, String> {
     let mut all = BTreeMap::new();
+    all.extend(scene.servers.iter().map(|server| (*server, "the address of the API server".to_owned())));
     for way in scene.ways.values() {
         if let Way::Segment(course) | Way::Router(course) = way {
             all.extend(course.gateway.map(|gateway| (gateway, "the router to other nodes".to_owned())));

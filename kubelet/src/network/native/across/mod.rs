@@ -12,6 +12,7 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use sha2::{Digest as _, Sha256};
@@ -33,6 +34,8 @@ pub struct Across {
     names: BTreeMap<Family, String>,
     /// That of the node's routes.
     metric: u32,
+    /// Where API servers are.
+    servers: Vec<IpAddr>,
     last: Plan,
     /// Links by which other nodes are reached.
     watched: BTreeSet<u32>,
@@ -63,10 +66,16 @@ impl Across {
             node: node.to_owned(),
             names: [(Family::V4, name(4)), (Family::V6, name(6))].into(),
             metric: METRICS + u32::from_be_bytes([0, a, b, c]),
+            servers: Vec::new(),
             last: Plan::default(),
             watched: BTreeSet::new(),
             tunnels: BTreeSet::new(),
         }
+    }
+
+    /// From now on no range is laid a way to that holds one of these addresses: API servers are there.
+    pub fn keep_clear_of(&mut self, servers: Vec<IpAddr>) {
+        self.servers = servers;
     }
 
     /// Sees to it that pods of the other nodes are reached, the oldest of them first, from a node with these ranges. What is as it
@@ -126,7 +135,8 @@ impl Across {
         let mut netlink = Netlink::open()?;
         let sight = look::sight(&mut netlink, others)?;
         let (ways, here) = (&sight.ways, &sight.here);
-        let plan = plan::plan(&Scene { node: &self.node, current, others, ways, here });
+        let plan =
+            plan::plan(&Scene { node: &self.node, current, others, ways, servers: &self.servers, here });
         first(&plan.cluster);
         told.cluster = Some(plan.cluster.clone());
         told.troubles.clone_from(&plan.troubles);

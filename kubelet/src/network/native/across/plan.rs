@@ -51,6 +51,8 @@ pub(super) struct Scene<'a> {
     pub others: &'a [Member],
     /// The ways to their addresses.
     pub ways: &'a BTreeMap<IpAddr, Way>,
+    /// Where the API servers are.
+    pub servers: &'a [IpAddr],
     /// Those that are on this machine.
     pub here: &'a BTreeSet<String>,
 }

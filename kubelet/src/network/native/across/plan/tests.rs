@@ -39,7 +39,15 @@ fn planned(current: &str, others: &[Member], here: &[&str]) -> Plan {
     let ways: BTreeMap<IpAddr, Way> =
         others.iter().flat_map(|other| &other.addresses).map(|address| (*address, way(address))).collect();
     let here: BTreeSet<String> = here.iter().map(|name| (*name).to_owned()).collect();
-    plan(&Scene { node: "me", current: &ranges(current), others, ways: &ways, here: &here })
+    let servers = ["198.51.100.9".parse().unwrap()];
+    plan(&Scene {
+        node: "me",
+        current: &ranges(current),
+        others,
+        ways: &ways,
+        servers: &servers,
+        here: &here,
+    })
 }
 
 /// The routes, a line each, and how many troubles there are.
@@ -92,6 +100,12 @@ fn a_tunnel_knows_its_ends() {
     assert_eq!((v6.mtu, v6.neighbours.len()), (1430, 1));
     // The same on every node, and each another: it is part of what goes between nodes of different versions.
     assert_eq!(hex::encode(theirs), "0298bd1c4aef");
+}
+
+#[test]
+fn the_api_server_stays_reached() {
+    let troubles = ["node b has 198.51.100.0/24&198.51.100.9, the address of the API server"];
+    check(&[member("b", "192.0.2.2", "198.51.100.0/24")], &[], &[], &troubles);
 }
 
 #[test]
