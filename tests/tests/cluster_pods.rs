@@ -188,3 +188,53 @@ async fn pods_go_on_while_the_master_is_away() {
     };
     world.wait_for("nothing to be left of them", empty).await;
 }
+
+#[tokio::test]
+async fn a_master_that_was_restored_ends_nothing_that_it_has_forgotten() {
+    let (mut master, mut world) = joined("restored").await;
+    let sleeping = |name: &str| {
+        bound(
+            &world,
+            name,
+            &format!("containers:\n- {}", container("main", &format!("echo up; {FOREVER}"), "")),
+        )
+    };
+    let (old, new) = (sleeping("old"), sleeping("new"));
+    apply(&master, &world, &old).await;
+    at_master(&world, &master, "old", "to be Ready", Pod::is_ready).await;
+    let backup = world.path("backup").display().to_string();
+    assert_eq!(master.verb(&["backup", &backup]).await.code, 0);
+    apply(&master, &world, &new).await;
+    let forgotten = at_master(&world, &master, "new", "to be Ready", Pod::is_ready).await;
+    let runs = world.container("new", "main").await.unwrap();
+    master.kill();
+    assert_eq!(master.verb(&["restore", "--replace", &backup]).await.code, 0);
+    master.start().await;
+
+    // It is told, also to the next kubelet, and runs on.
+    let told = async || {
+        let events = world.get("events").await?;
+        let is_it = |event: &&Value| event["reason"] == "PodsUnclaimed";
+        let message = events.iter().find(is_it).map(|event| event["message"].to_string());
+        message.filter(|text| text.contains(forgotten.name())).ok_or_else(|| format!("{events:?}"))
+    };
+    world.wait_for("the pod to be named that the master does not know", told).await;
+    let file = world.root_dir().join(format!("cluster/pods/pod_{}.json", forgotten.uid()));
+    let noted = async || match fs::read_to_string(&file) {
+        Ok(text) if text.contains("\"isUnclaimed\":true") => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    world.wait_for("that to be on the disk", noted).await;
+    world.kill();
+    world.start().await;
+    at_master(&world, &master, "old", "to be Ready", Pod::is_ready).await;
+    world.wait_ready("new").await;
+    assert_eq!(world.container("new", "main").await.unwrap(), runs);
+
+    // A pod of its name takes its place.
+    apply(&master, &world, &new).await;
+    let there = at_master(&world, &master, "new", "to be Ready", Pod::is_ready).await;
+    assert_ne!((there.uid(), there.container_id("main")), (forgotten.uid(), runs.id.as_str()));
+    let left = world.containers().await;
+    assert!(left.iter().all(|container| container.id != runs.id), "{left:?}");
+}
