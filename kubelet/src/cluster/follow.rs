@@ -27,22 +27,23 @@ const BETWEEN: Duration = Duration::from_secs(1);
 /// What is heard.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Told<T> {
-    /// These are all.
-    All(Vec<T>),
+    /// These are all, as of that version.
+    All(Vec<T>, String),
     /// It is new, or another.
     Put(T),
     /// It is gone.
     Gone(T),
 }
 
-/// Follows all objects of a path, as far as the selector (`?fieldSelector=...`, or nothing) lets them pass. Trouble is told once and
-/// tried again after a growing pause. It ends when the server does not let this node read them, or `None` when the kubelet does.
+/// Follows all objects of a path, as far as the selector (`?fieldSelector=...`, or nothing) lets them pass. After trouble it tries
+/// again, each time after a longer pause, and the voice, where there is one, says so once. It ends when the server does not let this
+/// node read them, or `None` when the kubelet does.
 pub async fn follow<T: DeserializeOwned + Send>(
     mut apis: watch::Receiver<Option<Arc<Api>>>,
     path: &str,
     selector: &str,
     hear: &mut (impl FnMut(Told<T>) + Send),
-    voice: &mut Voice,
+    mut voice: Option<&mut Voice>,
 ) -> Option<Trouble> {
     let mut since = String::new();
     let mut failures = 0_u32;
@@ -67,7 +68,10 @@ pub async fn follow<T: DeserializeOwned + Send>(
                     return Some(trouble);
                 }
                 // A master that is away for a moment is no news.
-                if failures > 0 && !is_told_elsewhere(&trouble) {
+                if failures > 0
+                    && !is_told_elsewhere(&trouble)
+                    && let Some(voice) = &mut voice
+                {
                     let text = format!(
                         "what happens in the cluster is not heard: {trouble}; pods run on, and what was known still counts"
                     );
@@ -96,7 +100,7 @@ async fn turn<T: DeserializeOwned>(
 ) -> Result<(), Trouble> {
     if since.is_empty() {
         let (all, version) = all(api, path, selector).await?;
-        hear(Told::All(all));
+        hear(Told::All(all, version.clone()));
         *since = version;
     }
     let seconds = WATCH.mul_f64(1.0 + chance()).as_secs();

@@ -67,8 +67,8 @@ fn load(path: &Path) -> Result<Option<Members>, String> {
     members(&value).map(Some).ok_or_else(|| "does not say which nodes there are".to_owned())
 }
 
-/// Afterwards the file holds this, or still what it held before.
-fn save(path: &Path, text: &str) -> io::Result<()> {
+/// Afterwards the file holds this, or still what it held before; nobody else may read it.
+pub(super) fn save(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let partial = path.with_extension("json.new");

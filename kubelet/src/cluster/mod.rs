@@ -1,11 +1,14 @@
-//! A node that has joined, as its cluster knows it: its Node there, and what it hears of the others.
+//! A node that has joined, as its cluster knows it: its Node there, its pods, and what it hears of the others.
 //!
-//! `follow` is how anything of the cluster is followed, by a list and a watch behind it; `register` keeps the node's own Node. What is
-//! pure decides: `node` what is written of it, `roster` what the network of pods goes by, `kept` is that on the disk.
+//! `follow` is how anything of the cluster is followed, by a list and a watch behind it; `register` keeps the node's own Node, `lease`
+//! its heartbeat, and `pods` is the master as a source of pods. What is pure decides: `node` what is written of the Node, `roster` what
+//! the network of pods goes by, `kept` is that on the disk.
 
 mod follow;
 mod kept;
+mod lease;
 mod node;
+mod pods;
 mod register;
 mod roster;
 #[cfg(test)]
@@ -18,16 +21,18 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use serde_json::{Map, Value};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use self::follow::{Told, follow};
 use self::kept::Kept;
+use self::lease::Lease;
 use self::register::Register;
 use self::roster::{Line, Roster};
+use crate::desired::Snapshot;
 use crate::identity::{Api, Known, Trouble, Voice};
 use crate::network::Members;
-use crate::report::Outbox;
+use crate::report::{Outbox, Reports};
 
 /// What is told is looked at again after so long though nothing was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -51,9 +56,13 @@ pub struct Settings {
     pub way: watch::Receiver<Option<Known>>,
     /// The Node as this node shows it itself.
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
+    /// Who runs the pods that the cluster has put on this node.
+    pub snapshots: mpsc::Sender<Arc<Snapshot>>,
+    /// What becomes of pods.
+    pub reports: Arc<Reports>,
 }
 
-/// Begins to keep the Node and to follow the others; what is known of them is told, at first as it was kept on the disk.
+/// Begins to keep the Node, and to follow its pods and the others; what is known of them is told, at first as it was kept on the disk.
 pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
     let voice = || Voice::new(&settings.node, outbox.clone());
     let apis = connect(settings.way.clone(), voice());
@@ -69,6 +78,16 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
         voice: voice(),
     };
     tokio::spawn(register.run());
+    let lease = Lease { node: settings.node.clone(), apis: apis.clone(), voice: voice() };
+    tokio::spawn(lease.run());
+    let pods = pods::Settings {
+        node: settings.node.clone(),
+        root_dir: settings.root_dir.clone(),
+        apis: apis.clone(),
+        snapshots: settings.snapshots,
+        reports: settings.reports,
+    };
+    pods::start(pods, voice);
     let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
 }
@@ -140,7 +159,8 @@ impl Listener {
             let all_again = Instant::now() + ALL_AGAIN;
             let mut hear = |heard| look(Some(heard));
             let refused = {
-                let mut following = pin!(follow(apis.clone(), NODES, selector, &mut hear, &mut self.voice));
+                let mut following =
+                    pin!(follow(apis.clone(), NODES, selector, &mut hear, Some(&mut self.voice)));
                 loop {
                     tokio::select! {
                         ended = &mut following => match ended {

@@ -107,11 +107,11 @@ impl Roster {
     /// Takes in what is heard.
     pub fn hear(&mut self, told: Told<Line>) {
         match told {
-            Told::All(lines) if !self.sees_all => {
+            Told::All(lines, _) if !self.sees_all => {
                 self.nodes.remove(&self.own);
                 self.nodes.extend(lines.into_iter().map(seen));
             }
-            Told::All(lines) => self.nodes = lines.into_iter().map(seen).collect(),
+            Told::All(lines, _) => self.nodes = lines.into_iter().map(seen).collect(),
             Told::Put(line) => {
                 let (name, seen) = seen(line);
                 self.nodes.insert(name, seen);

@@ -31,6 +31,10 @@ fn own() -> Line {
     line("n1", "u1", 5, &["10.244.1.0/24"])
 }
 
+fn all(lines: Vec<Line>) -> Told<Line> {
+    Told::All(lines, "7".to_owned())
+}
+
 fn names(members: &Members) -> Vec<String> {
     let age = |is_older| if is_older { "<" } else { "" };
     members.others.iter().map(|one| format!("{}{}", age(one.is_older), one.name)).collect()
@@ -39,13 +43,13 @@ fn names(members: &Members) -> Vec<String> {
 #[test]
 fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
     let (mut roster, now) = (Roster::new("n1"), Instant::now());
-    let all = vec![
+    let nodes = vec![
         own(),
         line("n3", "u3", 9, &["10.244.3.0/24", "fd00:3::/64"]),
         line("n0", "u0", 5, &[]),
         line("n2", "u2", 1, &["10.244.2.9/24", "?"]),
     ];
-    roster.hear(Told::All(all));
+    roster.hear(all(nodes));
     let members = roster.members(None, now).unwrap();
     assert_eq!(names(&members), ["<n2", "<n0", "n3"]);
     assert_eq!(members.own, ["10.244.1.0/24".parse().unwrap()]);
@@ -64,10 +68,10 @@ fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
 fn a_master_that_has_lost_its_nodes_takes_nobody_away() {
     let (mut roster, now) = (Roster::new("n1"), Instant::now());
     let [n2, n3] = [line("n2", "u2", 1, &["10.244.2.0/24"]), line("n3", "u3", 9, &["10.244.3.0/24"])];
-    roster.hear(Told::All(vec![own(), n2.clone(), n3.clone()]));
+    roster.hear(all(vec![own(), n2.clone(), n3.clone()]));
     let known = roster.members(None, now).unwrap();
     // It was restored empty.
-    roster.hear(Told::All(Vec::new()));
+    roster.hear(all(Vec::new()));
     assert!(!roster.has("n1") && roster.members(Some(&known), now).is_none());
     // This node is there again, as a new one, and the others are not yet.
     let again = line("n1", "u9", 30, &["10.244.1.0/24"]);
@@ -92,19 +96,19 @@ fn a_master_that_has_lost_its_nodes_takes_nobody_away() {
 #[test]
 fn a_server_that_shows_the_own_node_alone_says_nothing_of_others() {
     let (mut roster, now) = (Roster::new("n1"), Instant::now());
-    roster.hear(Told::All(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
+    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
     let known = roster.members(None, now).unwrap();
     roster.sees(false);
-    roster.hear(Told::All(vec![own()]));
+    roster.hear(all(vec![own()]));
     assert_eq!(names(&roster.members(Some(&known), now + RETURN).unwrap()), ["<n2"]);
-    roster.hear(Told::All(Vec::new()));
+    roster.hear(all(Vec::new()));
     assert!(!roster.has("n1"));
 }
 
 #[test]
 fn a_node_that_goes_is_gone() {
     let (mut roster, now) = (Roster::new("n1"), Instant::now());
-    roster.hear(Told::All(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
+    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24"])]));
     let known = roster.members(None, now).unwrap();
     roster.hear(Told::Gone(line("n2", "u2", 1, &[])));
     assert!(roster.members(Some(&known), now).unwrap().others.is_empty());
@@ -115,7 +119,7 @@ fn a_node_that_goes_is_gone() {
 #[test]
 fn what_is_kept_reads_as_it_was_written() {
     let mut roster = Roster::new("n1");
-    roster.hear(Told::All(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24", "fd00::/64"])]));
+    roster.hear(all(vec![own(), line("n2", "u2", 1, &["10.244.2.0/24", "fd00::/64"])]));
     let members = roster.members(None, Instant::now()).unwrap();
     let text = kept::text(&members);
     assert_eq!(kept::members(&serde_json::from_str(&text).unwrap()), Some(members));
@@ -137,7 +141,7 @@ async fn what_is_told_is_on_the_disk_a_moment_later() {
     let (told, heard) = tokio::sync::watch::channel(None);
     let writing = tokio::spawn(kept.clone().write(heard));
     let mut roster = Roster::new("n1");
-    roster.hear(Told::All(vec![own()]));
+    roster.hear(all(vec![own()]));
     let members = roster.members(None, Instant::now()).unwrap();
     told.send_replace(Some(std::sync::Arc::new(members.clone())));
     drop(told);

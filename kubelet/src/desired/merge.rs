@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::problem::Problem;
+use api::problem::{ObjectName, Problem};
 use api::references::References;
 
 use super::{Completeness, Desired, DesiredPod, Found, FoundProblem, Held, Owner, Snapshot, SourceKind};
@@ -39,20 +39,32 @@ impl Merge {
 
     fn renew(&mut self) {
         let spoken = self.snapshots.values().flatten();
-        let mut sum =
-            Sum { before: &self.latest, now: Desired::default(), references: References::default() };
+        let mut sum = Sum {
+            before: &self.latest,
+            now: Desired::default(),
+            references: References::default(),
+            of_master: References::default(),
+        };
         for snapshot in spoken.clone() {
             sum.now.problems.extend(snapshot.problems.iter().cloned());
             for found in &snapshot.objects {
                 sum.add(snapshot.source, found);
             }
         }
-        let is_complete = |snapshot: &Option<Arc<Snapshot>>| {
-            snapshot.as_ref().is_some_and(|snapshot| snapshot.completeness == Completeness::Complete)
+        let all_complete = |of_master: bool| {
+            let mut asked =
+                self.snapshots.iter().filter(|(source, _)| (**source == SourceKind::Api) == of_master);
+            let is_complete = |snapshot: &Option<Arc<Snapshot>>| {
+                snapshot.as_ref().is_some_and(|snapshot| snapshot.completeness == Completeness::Complete)
+            };
+            if asked.all(|(_, snapshot)| is_complete(snapshot)) {
+                Completeness::Complete
+            } else {
+                Completeness::Incomplete
+            }
         };
-        if self.snapshots.values().all(is_complete) {
-            sum.now.completeness = Completeness::Complete;
-        }
+        sum.now.completeness = all_complete(false);
+        sum.now.master = all_complete(true);
         let now = sum.finish();
         if !is_same(&now, &self.latest) {
             self.latest = Arc::new(now);
@@ -65,11 +77,15 @@ struct Sum<'a> {
     before: &'a Desired,
     now: Desired,
     references: References,
+    of_master: References,
 }
 
 impl Sum<'_> {
     fn add(&mut self, source: SourceKind, found: &Found) {
         let name = found.object.object_name();
+        if source == SourceKind::Api && !matches!(found.object, Held::Pod(_)) {
+            return put(&mut self.of_master, &found.object);
+        }
         if let Some(owner) = self.now.owners.get(&name) {
             let what = format!("{} stands in {} already", found.name, owner.origin);
             let remedy = format!("rename or remove one of them; the one in {} counts", owner.origin);
@@ -93,14 +109,7 @@ impl Sum<'_> {
                 self.now.order.push(uid.clone());
                 self.now.pods.insert(uid, desired);
             }
-            Held::ConfigMap(map) => {
-                let key = (name.namespace.clone(), name.name.clone());
-                self.references.config_maps.insert(key, map.clone());
-            }
-            Held::Secret(secret) => {
-                let key = (name.namespace.clone(), name.name.clone());
-                self.references.secrets.insert(key, secret.clone());
-            }
+            reference @ (Held::ConfigMap(_) | Held::Secret(_)) => put(&mut self.references, reference),
         }
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
     }
@@ -118,20 +127,34 @@ impl Sum<'_> {
     }
 
     fn finish(mut self) -> Desired {
-        self.now.references = if same_references(&self.references, &self.before.references) {
-            self.before.references.clone()
-        } else {
-            Arc::new(self.references)
-        };
+        self.now.references = or_before(self.references, &self.before.references);
+        self.now.of_master = or_before(self.of_master, &self.before.of_master);
         self.now
     }
 }
 
+/// Takes what pods refer to.
+fn put(into: &mut References, reference: &Held) {
+    let ObjectName { namespace, name, .. } = reference.object_name();
+    match reference {
+        Held::ConfigMap(map) => drop(into.config_maps.insert((namespace, name), map.clone())),
+        Held::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
+        Held::Pod(_) => {}
+    }
+}
+
+/// What there was before, where it is the very same.
+fn or_before(now: References, before: &Arc<References>) -> Arc<References> {
+    if same_references(&now, before) { before.clone() } else { Arc::new(now) }
+}
+
 fn is_same(a: &Desired, b: &Desired) -> bool {
     a.completeness == b.completeness
+        && a.master == b.master
         && a.order == b.order
         && a.pods.iter().all(|(uid, pod)| b.pods.get(uid).is_some_and(|other| Arc::ptr_eq(pod, other)))
         && Arc::ptr_eq(&a.references, &b.references)
+        && Arc::ptr_eq(&a.of_master, &b.of_master)
         && a.owners == b.owners
         && a.problems == b.problems
 }

@@ -65,6 +65,13 @@ pub struct DesiredPod {
     pub source: SourceKind,
 }
 
+impl DesiredPod {
+    /// Whether the master says that it is to go: it is ended with the grace that its metadata gives, and not begun.
+    pub fn is_doomed(&self) -> bool {
+        self.source == SourceKind::Api && self.pod.metadata.deletion_timestamp.is_some()
+    }
+}
+
 /// Whether every source has spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
@@ -81,14 +88,40 @@ pub struct Desired {
     pub pods: BTreeMap<PodUid, Arc<DesiredPod>>,
     /// The pods by precedence: what comes first wins where two want one thing.
     pub order: Vec<PodUid>,
-    /// ConfigMaps and Secrets they may refer to.
+    /// ConfigMaps and Secrets of this node's own sources, for the pods of these.
     pub references: Arc<References>,
-    /// Where each of these objects comes from; pods by the name they bear here.
+    /// ConfigMaps and Secrets of the master, for its pods: what bears one name on both sides is two things.
+    pub of_master: Arc<References>,
+    /// Where each object of this node's own sources comes from, and each pod; pods by the name they bear here.
     pub owners: BTreeMap<ObjectName, Owner>,
     /// What is wrong, by source and place.
     pub problems: Vec<FoundProblem>,
-    /// Whether that is all.
+    /// Whether that is all of this node's own sources.
     pub completeness: Completeness,
+    /// Whether that is all of the master: without one there is nothing to wait for.
+    pub master: Completeness,
+}
+
+impl Desired {
+    /// What pods of that source may refer to.
+    pub fn references_of(&self, source: SourceKind) -> &Arc<References> {
+        match source {
+            SourceKind::Api => &self.of_master,
+            SourceKind::File | SourceKind::Http | SourceKind::Push => &self.references,
+        }
+    }
+
+    /// Whether a pod that such a source wanted, and that is not here, is wanted no more; of an unknown source that is known once
+    /// all have spoken.
+    pub fn is_unwanted(&self, source: Option<SourceKind>) -> bool {
+        let (own, master) =
+            (self.completeness == Completeness::Complete, self.master == Completeness::Complete);
+        match source {
+            Some(SourceKind::Api) => master,
+            Some(SourceKind::File | SourceKind::Http | SourceKind::Push) => own,
+            None => own && master,
+        }
+    }
 }
 
 /// Who may change an object.
@@ -106,9 +139,11 @@ impl Default for Desired {
             pods: BTreeMap::new(),
             order: Vec::new(),
             references: Arc::default(),
+            of_master: Arc::default(),
             owners: BTreeMap::new(),
             problems: Vec::new(),
             completeness: Completeness::Incomplete,
+            master: Completeness::Incomplete,
         }
     }
 }

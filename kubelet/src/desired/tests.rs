@@ -135,3 +135,31 @@ fn what_does_not_change_is_the_very_same() {
     assert!(same("1") && !same("2"));
     assert!(Arc::ptr_eq(&before.references, &after.references));
 }
+
+#[test]
+fn what_bears_one_name_here_and_at_the_master_is_two_things() {
+    let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
+    merge.put(snapshot(SourceKind::File, &["a web 1", "a conf"]));
+    let now = merge.put(snapshot(SourceKind::Api, &["api db 2", "api conf"]));
+    assert_eq!(now.problems, []);
+    let of = |source: SourceKind| now.references_of(source).config_map("default", "conf").cloned().unwrap();
+    assert!(!Arc::ptr_eq(&of(SourceKind::File), &of(SourceKind::Api)));
+    // But of two pods with one name only one is here.
+    let now = merge.put(snapshot(SourceKind::Api, &["api web 3"]));
+    assert_eq!((shown(&now).0.as_str(), now.problems.len()), ("web-n@a conf@a", 1));
+}
+
+#[test]
+fn nobody_waits_for_a_master_to_end_pods_of_his_own() {
+    let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
+    let unwanted = |merge: &Merge| {
+        [Some(SourceKind::File), Some(SourceKind::Api), None]
+            .map(|source| merge.desired().is_unwanted(source))
+    };
+    assert_eq!(unwanted(&merge), [false; 3]);
+    merge.put(snapshot(SourceKind::File, &["a web 1"]));
+    assert_eq!(unwanted(&merge), [true, false, false]);
+    merge.put(snapshot(SourceKind::Api, &["api db 2"]));
+    assert_eq!(unwanted(&merge), [true; 3]);
+    assert_eq!(Merge::new([SourceKind::File]).desired().master, Completeness::Complete, "there is none");
+}

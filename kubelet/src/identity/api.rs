@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, RequestBuilder, Response, redirect};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::access::{Known, Shows};
@@ -22,9 +22,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(15);
 /// How long a watch is held before everything is looked at again.
 const WATCH: Duration = Duration::from_secs(30);
-/// Largest answer that is one object: a request with its certificate, or a bootstrap document, is a few KiB.
+/// Largest answer that is one object and has no pod in it: a request with its certificate, or a bootstrap document, is a few KiB.
 const LARGEST_BYTES: usize = 1 << 20;
-/// Largest piece of a list: a hundred Nodes, or pods, of a hundred KiB each.
+/// Largest piece of a list, or what has been written: a hundred Nodes, or pods, of a hundred KiB each.
 const LARGEST_LIST_BYTES: usize = 16 << 20;
 /// A connection that is asked whether anybody is there, and after how long without an answer it is given up: a server whose machine
 /// has lost its power says nothing.
@@ -102,7 +102,16 @@ impl Api {
     /// # Errors
     /// As [`Self::get`].
     pub async fn patch(&self, path: &str, patch: &Value) -> Result<Value, Trouble> {
-        read(self.send(Method::PATCH, path, Some(patch), Some(ANSWER)).await?).await
+        read_as(self.send(Method::PATCH, path, Some(patch), Some(ANSWER)).await?, LARGEST_LIST_BYTES).await
+    }
+
+    /// Removes something, as its `DeleteOptions` say.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn delete(&self, path: &str, options: &Value) -> Result<(), Trouble> {
+        let answer = self.send(Method::DELETE, path, Some(options), Some(ANSWER)).await?;
+        read_as::<IgnoredAny>(answer, LARGEST_LIST_BYTES).await.map(drop)
     }
 
     /// Hears of every change from now on, until the server ends it; the path says of what and since when.

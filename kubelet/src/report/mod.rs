@@ -2,16 +2,18 @@
 //!
 //! Whoever knows something puts it into the [`Outbox`]; `status` takes it out. Nobody waits for anybody.
 
+mod latest;
 mod node;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use tokio::sync::Notify;
 
 use crate::observed::{PodUid, Timestamp};
+pub use latest::{Latest, Reports};
 pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
 
 /// Events kept until `status` takes them; a burst beyond it loses its oldest, which are counted.
@@ -134,6 +136,7 @@ impl Mail {
 pub struct Outbox {
     mail: Mutex<Mail>,
     arrived: Notify,
+    copied: OnceLock<Arc<Reports>>,
 }
 
 impl Outbox {
@@ -144,8 +147,16 @@ impl Outbox {
 
     /// Puts in the latest about a pod.
     pub fn report(&self, uid: PodUid, report: Report) {
+        if let Some(reports) = self.copied.get() {
+            reports.put(&uid, &report);
+        }
         self.lock().reports.insert(uid, report);
         self.arrived.notify_one();
+    }
+
+    /// What is reported of pods from now on, once more, for whoever tells a cluster.
+    pub fn copied(&self) -> Arc<Reports> {
+        self.copied.get_or_init(Arc::default).clone()
     }
 
     /// Puts in the latest about the node.

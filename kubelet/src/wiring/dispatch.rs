@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::desired::{Desired, FoundProblem, Merge, SourceKind};
+use crate::desired::{Desired, FoundProblem, Merge, Snapshot, SourceKind};
 use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::report::{About, Outbox, Severity};
@@ -14,13 +14,13 @@ use crate::status::{Board, resources};
 /// Snapshots on their way; each replaces the one before, so that one a source is plenty.
 const SNAPSHOTS: usize = 2;
 
-/// Keeps `desired` true for as long as anyone looks at it.
+/// Keeps `desired` true for as long as anyone looks at it. What is returned takes the snapshots of the master, where there is one.
 pub(super) fn follow(
     options: &Options,
     outbox: Arc<Outbox>,
     board: Arc<Board>,
     desired: watch::Sender<Arc<Desired>>,
-) {
+) -> mpsc::Sender<Arc<Snapshot>> {
     let (snapshots, mut arrived) = mpsc::channel(SNAPSHOTS);
     let mut sources = Vec::new();
     if let Some(path) = options.pod_manifest_path.clone() {
@@ -42,7 +42,10 @@ pub(super) fn follow(
             every: options.http_check_frequency,
             root_dir: options.root_dir.clone(),
         };
-        tokio::spawn(url::watch(settings, snapshots));
+        tokio::spawn(url::watch(settings, snapshots.clone()));
+    }
+    if options.cluster.is_some() {
+        sources.push(SourceKind::Api);
     }
     let node = options.node_name.clone();
     tokio::spawn(async move {
@@ -69,6 +72,7 @@ pub(super) fn follow(
         }
         desired.closed().await; // No source is left: what was wanted last stays wanted.
     });
+    snapshots
 }
 
 /// ConfigMaps and Secrets of local sources are objects of the node like its pods.

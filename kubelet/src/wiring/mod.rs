@@ -50,6 +50,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
+    // Before anything is reported that a cluster has to be told.
+    let reports = options.cluster.is_some().then(|| outbox.copied());
     let board = Board::new(&options.node_name);
     let health = Health::new();
     let settings = docker::Settings {
@@ -111,7 +113,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stats = Meter::new(&options.node_name, &options.root_dir, Box::new(look));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
-    let written = options.cluster.clone().and_then(|cluster| {
+    let snapshots = dispatch::follow(&options, outbox.clone(), board.clone(), desired);
+    let written = options.cluster.clone().zip(reports).and_then(|(cluster, reports)| {
         // A node that has joined renews what it has been given, by whichever flags it is started again.
         let cluster = Cluster { serving: cluster.serving || identity::is_kept(&options.cert_dir), ..cluster };
         let keeps_all = cluster.serving;
@@ -130,11 +133,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             chosen: network.ranges(),
             way: identity.way,
             shown: board.node(),
+            snapshots,
+            reports,
         };
         cluster::start(settings, told, &outbox);
         keeps_all.then_some(identity.files)
     });
-    dispatch::follow(&options, outbox, board.clone(), desired);
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
         tokio::spawn(async move {

@@ -1,7 +1,7 @@
 //! Which pod has a worker: every desired pod, and every pod something is left of.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::references::References;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::record::{self, Record};
 use super::{Assignment, Tools, run};
 use crate::desired::{Admission, Node, Rejection};
-use crate::desired::{Completeness, Desired, DesiredPod, SourceKind};
+use crate::desired::{Desired, DesiredPod, SourceKind};
 use crate::observe::Known;
 use crate::observed::{PodUid, Timestamp};
 use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
@@ -30,6 +30,8 @@ pub struct Pool {
     node: Node,
     /// Why pods and edits were rejected, as it was told.
     rejected: BTreeMap<PodUid, Told>,
+    /// Pods that are to go and of which nothing is left, for as long as the master names them.
+    ended: BTreeSet<PodUid>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
     left: BTreeMap<PodUid, Option<Record>>,
 }
@@ -52,6 +54,7 @@ impl Pool {
             admission: Admission::default(),
             node,
             rejected: BTreeMap::new(),
+            ended: BTreeSet::new(),
             left: BTreeMap::new(),
         }
     }
@@ -83,11 +86,13 @@ impl Pool {
                     let uid = ended.expect("nobody cuts a worker off, and a panic ends the kubelet");
                     self.admission.release(&uid);
                     self.workers.remove(&uid);
+                    if wanted.pods.get(&uid).is_some_and(|pod| pod.is_doomed()) {
+                        self.ended.insert(uid);
+                    }
                     self.assign(&wanted);
                 }
             }
-            let is_seen = *synced.borrow();
-            if is_seen && wanted.completeness == Completeness::Complete {
+            if *synced.borrow() {
                 self.end_orphans(&wanted);
             }
         }
@@ -98,15 +103,35 @@ impl Pool {
         self.node.facts = self.tools.facts.borrow().clone();
         let decision = self.admission.decide(desired, &self.node);
         for (uid, pod) in &decision.run {
-            self.want(uid, pod, &desired.references);
+            self.want(uid, pod, desired.references_of(pod.source));
+        }
+        self.ended.retain(|uid| desired.pods.contains_key(uid));
+        for pod in desired.pods.values().filter(|pod| pod.is_doomed()) {
+            self.doom(pod, desired.references_of(pod.source));
         }
         self.tell_rejected(desired, decision.rejected);
-        if desired.completeness == Completeness::Complete {
-            let unwanted = self.workers.keys().filter(|uid| !desired.pods.contains_key(*uid));
-            for uid in unwanted.cloned().collect::<Vec<_>>() {
-                self.end(&uid);
-            }
+        let is_unwanted = |(uid, worker): &(&PodUid, &watch::Sender<Assignment>)| {
+            !desired.pods.contains_key(*uid) && desired.is_unwanted(Some(worker.borrow().pod.source))
+        };
+        let unwanted: Vec<PodUid> =
+            self.workers.iter().filter(is_unwanted).map(|(uid, _)| uid.clone()).collect();
+        for uid in unwanted {
+            self.end(&uid, None);
         }
+    }
+
+    /// Ends a pod that is to go, as it is told now; whatever is left of it, also when that is nothing, so that this is told.
+    fn doom(&mut self, pod: &Arc<DesiredPod>, references: &Arc<References>) {
+        if self.ended.contains(&pod.uid) {
+            return;
+        }
+        if self.workers.contains_key(&pod.uid) {
+            return self.end(&pod.uid, Some(pod));
+        }
+        let record = self.left.get(&pod.uid).and_then(Option::as_ref);
+        let ending = record.and_then(|record| record.ending.clone()).unwrap_or_else(|| ending_of(pod));
+        let (pod, references) = (pod.clone(), references.clone());
+        self.spawn(Assignment { pod, references, ending: Some(ending) });
     }
 
     /// Ends what is there and nobody wants, in the engine or on disk.
@@ -115,8 +140,11 @@ impl Pool {
             |uid: &PodUid| Known { uid: uid.clone(), namespace: String::new(), name: String::new() };
         let on_disk = self.left.keys().map(nameless);
         for orphan in self.tools.observer.known().into_iter().chain(on_disk.collect::<Vec<_>>()) {
-            if !desired.pods.contains_key(&orphan.uid) && !self.workers.contains_key(&orphan.uid) {
-                self.end_orphan(orphan, desired.references.clone());
+            let record = self.left.get(&orphan.uid).and_then(Option::as_ref);
+            let source = record.map(|record| SourceKind::of(&record.pod));
+            let is_unwanted = !desired.pods.contains_key(&orphan.uid) && desired.is_unwanted(source);
+            if is_unwanted && !self.workers.contains_key(&orphan.uid) {
+                self.end_orphan(orphan, desired.references_of(source.unwrap_or(SourceKind::File)).clone());
             }
         }
     }
@@ -125,9 +153,10 @@ impl Pool {
     fn end_orphan(&mut self, orphan: Known, references: Arc<References>) {
         let record = self.left.get(&orphan.uid).and_then(Option::as_ref);
         let pod = record.map_or_else(|| Arc::new(named(&orphan)), |record| record.pod.clone());
-        let ending = record.and_then(|record| record.ending.clone()).unwrap_or_else(|| ending_of(&pod));
+        let noted = record.and_then(|record| record.ending.clone());
         let source = SourceKind::of(&pod);
         let pod = Arc::new(DesiredPod { uid: orphan.uid, pod, source });
+        let ending = noted.unwrap_or_else(|| ending_of(&pod));
         self.spawn(Assignment { pod, references, ending: Some(ending) });
     }
 
@@ -206,8 +235,13 @@ impl Pool {
 
     fn want(&mut self, uid: &PodUid, pod: &Arc<DesiredPod>, references: &Arc<References>) {
         let Some(worker) = self.workers.get(uid) else {
-            let assignment = Assignment { pod: pod.clone(), references: references.clone(), ending: None };
-            return self.spawn(assignment);
+            // Of two pods of one name, the first is ended before the second begins.
+            if !self.workers.values().any(|other| is_namesake(&other.borrow().pod.pod, &pod.pod)) {
+                let assignment =
+                    Assignment { pod: pod.clone(), references: references.clone(), ending: None };
+                self.spawn(assignment);
+            }
+            return;
         };
         worker.send_if_modified(|assignment| {
             let is_same = Arc::ptr_eq(&assignment.references, references)
@@ -221,14 +255,22 @@ impl Pool {
         });
     }
 
-    fn end(&mut self, uid: &PodUid) {
+    /// Ends a pod as it was last wanted, or as it is told now.
+    fn end(&mut self, uid: &PodUid, told: Option<&Arc<DesiredPod>>) {
         let Some(worker) = self.workers.get(uid) else { return };
         worker.send_if_modified(|assignment| {
-            let is_news = assignment.ending.is_none();
-            if is_news {
-                assignment.ending = Some(ending_of(&assignment.pod.pod));
+            let pod = told.unwrap_or(&assignment.pod).clone();
+            let mut ending = ending_of(&pod);
+            if let Some(before) = &assignment.ending {
+                // It may have been given less time since.
+                if told.is_none() || before.grace_seconds <= ending.grace_seconds {
+                    return false;
+                }
+                ending.since = before.since;
             }
-            is_news
+            assignment.pod = pod;
+            assignment.ending = Some(ending);
+            true
         });
     }
 
@@ -252,7 +294,16 @@ fn named(orphan: &Known) -> Pod {
     Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() }
 }
 
-fn ending_of(pod: &Pod) -> Ending {
-    let grace_seconds = spec(pod).termination_grace_period_seconds.unwrap_or(DEFAULT_GRACE_SECONDS);
+/// How a pod ends that ends now: in the time that the master gives it, or its own.
+fn ending_of(pod: &DesiredPod) -> Ending {
+    let given = pod.pod.metadata.deletion_grace_period_seconds.filter(|_| pod.is_doomed());
+    let own = spec(&pod.pod).termination_grace_period_seconds;
+    let grace_seconds = given.or(own).unwrap_or(DEFAULT_GRACE_SECONDS);
     Ending { since: Timestamp::now(), grace_seconds }
+}
+
+/// Whether both bear one name, and are not one.
+fn is_namesake(one: &Pod, other: &Pod) -> bool {
+    let (one, other) = (&one.metadata, &other.metadata);
+    one.uid != other.uid && one.name == other.name && one.namespace == other.namespace
 }

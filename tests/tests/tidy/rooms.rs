@@ -62,7 +62,16 @@ const ROOMS: &[Room] = &[
     Room { name: "identity", may: &["options", "report", "disk", "unverified"], never: ENGINE },
     Room {
         name: "cluster",
-        may: &["identity", "network::Member", "network::Members", "network::meet", "report", "disk"],
+        may: &[
+            "observed",
+            "desired",
+            "identity",
+            "network::Member",
+            "network::Members",
+            "network::meet",
+            "report",
+            "disk",
+        ],
         never: ENGINE,
     },
     // `kubelet check` reads, merges and refuses by the very code of `kubelet run`.

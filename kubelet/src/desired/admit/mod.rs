@@ -89,13 +89,14 @@ impl Admission {
         }
     }
 
-    /// Decides about all that is desired. A pod that is no longer desired keeps what it holds until it is released.
+    /// Decides about all that is desired and not to go. A pod that is no longer desired keeps what it holds until it is released.
     pub fn decide(&mut self, desired: &Desired, node: &Node) -> Decision {
         let mut decision = Decision::default();
         let (known, new): (Vec<_>, Vec<_>) = desired
             .order
             .iter()
             .filter_map(|uid| desired.pods.get(uid))
+            .filter(|pod| !pod.is_doomed())
             .partition(|pod| self.admitted.contains_key(&pod.uid));
         let mut waiting = BTreeMap::new();
         for pod in known.into_iter().chain(new) {

@@ -1,0 +1,185 @@
+//! Tells the API what becomes of the master's pods: the latest status of each, and when one that is to go has gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::line::is_over;
+use super::{Shared, status};
+use crate::cluster::is_told_elsewhere;
+use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::observed::PodUid;
+use crate::report::{Latest, Reports};
+
+/// No server is obeyed that wants to be left alone for longer.
+const LONGEST_OBEYED: Duration = Duration::from_secs(60);
+
+/// Who tells.
+pub(super) struct Teller {
+    pub shared: Arc<Shared>,
+    pub apis: watch::Receiver<Option<Arc<Api>>>,
+    pub reports: Arc<Reports>,
+    pub voice: Voice,
+    /// The latest of every pod of this node.
+    pub latest: BTreeMap<PodUid, Latest>,
+    /// Pods that something may have to be told of.
+    pub due: BTreeSet<PodUid>,
+    /// What was told last, or refused, and is not told again before another list.
+    pub tried: BTreeMap<(PodUid, About), Value>,
+    /// How many lists there were then.
+    pub lists: u64,
+}
+
+/// What something was told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum About {
+    Status,
+    End,
+}
+
+/// What there is to tell.
+#[derive(Debug)]
+enum Word {
+    /// Its status, by a patch.
+    Status(String, Value),
+    /// It has gone: these options remove it.
+    Gone(String, Value),
+}
+
+impl Teller {
+    /// Tells for as long as the kubelet runs.
+    pub async fn run(mut self) {
+        let mut changed = self.shared.changed.subscribe();
+        let mut failures = 0;
+        loop {
+            self.look();
+            let api = self.apis.borrow_and_update().clone();
+            let next = self.due.first().cloned();
+            if let (Some(api), Some(uid)) = (api, next) {
+                match self.tell(&api, &uid).await {
+                    Ok(()) => {
+                        failures = 0;
+                        continue;
+                    }
+                    Err(trouble) => {
+                        self.complain(&trouble, failures);
+                        let asked = trouble.retry_after().unwrap_or_default().min(LONGEST_OBEYED);
+                        let pause = back_off(failures, chance()).max(asked);
+                        failures = failures.saturating_add(1);
+                        tokio::select! {
+                            changed = self.apis.changed() => if changed.is_err() { return },
+                            () = tokio::time::sleep(pause) => {}
+                        }
+                        continue;
+                    }
+                }
+            }
+            tokio::select! {
+                () = self.reports.arrived() => {}
+                _ = changed.changed() => {}
+                changed = self.apis.changed() => if changed.is_err() { return },
+            }
+        }
+    }
+
+    /// Takes what has been heard of since.
+    fn look(&mut self) {
+        for (uid, newer) in self.reports.take() {
+            self.latest.entry(uid.clone()).or_default().then(newer);
+            self.due.insert(uid);
+        }
+        let mut state = self.shared.lock();
+        self.due.append(&mut state.touched);
+        if self.lists != state.book.lists() {
+            self.lists = state.book.lists();
+            self.tried.clear();
+            self.due.extend(self.latest.keys().cloned());
+        }
+    }
+
+    /// Tells what there is to tell of a pod, one thing after the other.
+    async fn tell(&mut self, api: &Api, uid: &PodUid) -> Result<(), Trouble> {
+        while let Some(word) = self.word(uid) {
+            let (answer, about, sent) = match word {
+                Word::Status(path, patch) => {
+                    let answer = api.patch(&path, &patch).await;
+                    (answer.map(|value| self.shared.lock().book.answered(value)), About::Status, patch)
+                }
+                Word::Gone(path, options) => (api.delete(&path, &options).await, About::End, options),
+            };
+            match answer {
+                Ok(()) => {}
+                // It is gone, somebody has written it at this moment, or another one has its name by now: what is heard will say so.
+                Err(trouble) if trouble.is_code(404) || trouble.is_code(409) => break,
+                Err(trouble) if is_final(&trouble) => {
+                    let text = format!("what has become of a pod is not told to its cluster: {trouble}");
+                    self.voice.warn("PodNotTold", text, Timestamp::now());
+                }
+                Err(trouble) => return Err(trouble),
+            }
+            self.tried.insert((uid.clone(), about), sent);
+        }
+        self.due.remove(uid);
+        Ok(())
+    }
+
+    /// The next thing to tell of a pod.
+    fn word(&mut self, uid: &PodUid) -> Option<Word> {
+        let latest = self.latest.get(uid)?.clone();
+        let is_tried = |about, word: &Value| self.tried.get(&(uid.clone(), about)) == Some(word);
+        let mut state = self.shared.lock();
+        let is_in_doubt = state.book.is_in_doubt() || state.book.lists() == 0;
+        let Some(there) = state.book.there(uid) else {
+            if latest.is_gone && !is_in_doubt {
+                self.latest.remove(uid);
+                self.tried.retain(|(of, _), _| of != uid);
+            }
+            return None;
+        };
+        if !there.is_to_run {
+            return None;
+        }
+        let path = format!("/api/v1/namespaces/{}/pods/{}", there.name.namespace, there.name.name);
+        // What the engine has not shown is nothing to tell.
+        let own = latest.status.as_ref().filter(|own| own.phase.as_deref() != Some("Unknown"));
+        if let Some(own) = own {
+            let has_run = own.container_statuses.as_ref().is_some_and(|all| !all.is_empty());
+            if there.is_over() && !latest.is_gone && !(is_over(own) && has_run) {
+                // Somebody else has said that it is over, or it was never let in.
+                if state.book.give_up(uid) {
+                    drop(state);
+                    self.shared.changed.send_replace(());
+                }
+                return None;
+            }
+            let patch = status::patch(uid, &there.status, own);
+            if let Some(patch) = patch.filter(|patch| !is_tried(About::Status, patch)) {
+                return Some(Word::Status(format!("{path}/status"), patch));
+            }
+        }
+        let is_going = latest.is_gone && there.is_doomed;
+        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid.as_str()}});
+        (is_going && !is_tried(About::End, &options)).then_some(Word::Gone(path, options))
+    }
+
+    fn complain(&mut self, trouble: &Trouble, failures: u32) {
+        // A master that is away for a moment is no news.
+        if failures == 0 && matches!(trouble, Trouble::Unreachable { .. }) || is_told_elsewhere(trouble) {
+            return;
+        }
+        let text = format!(
+            "how pods are is not told to their cluster: {trouble}; they run on, and it is told later"
+        );
+        self.voice.warn("PodsNotTold", text, Timestamp::now());
+    }
+}
+
+/// Whether the same would be answered again.
+fn is_final(trouble: &Trouble) -> bool {
+    !is_told_elsewhere(trouble)
+        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 405 | 413 | 415 | 422, .. })
+}

@@ -1,0 +1,240 @@
+//! Pods that a master has put on a node: they run there, are told of there, and go on while the master is away.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tests::manifest::{FOREVER, container, pod};
+use tests::{Master, Pod, World};
+
+/// How long a pod takes to end once it is told to.
+const FAREWELL: Duration = Duration::from_secs(3);
+
+/// A master, and a node that has joined it.
+async fn joined(name: &str) -> (Master, World) {
+    let flags = ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve"];
+    let mut master = Master::new().with_flags(flags);
+    master.start().await;
+    let printed = master.verb(&["join-string"]).await;
+    let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
+    let line = format!("https://127.0.0.1:{}#{hash}", master.port);
+    let mut world =
+        World::new(name).await.with_flags(["--node-ip", "127.0.0.1", "--bootstrap", line.as_str()]);
+    world.start().await;
+    let look = async || {
+        let node = get(&master, &format!("/api/v1/nodes/{}", world.node)).await?;
+        let account = get(&master, "/api/v1/namespaces/default/serviceaccounts/default").await?;
+        if Pod(node.clone()).is_ready() { Ok(()) } else { Err(format!("{node} {account}")) }
+    };
+    world.wait_for("the node to be Ready at the master", look).await;
+    (master, world)
+}
+
+/// What the master has at a path.
+async fn get(master: &Master, path: &str) -> Result<Value, String> {
+    match master.ask_as_admin(path).await {
+        (200, text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
+        (code, text) => Err(format!("{code} {text}")),
+    }
+}
+
+/// Runs kubectl as the administrator.
+async fn kubectl(master: &Master, arguments: &[&str]) -> String {
+    let output = master.kubectl(&master.data_dir().join("admin.kubeconfig"), arguments).await;
+    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}\n{}", master.log());
+    output.stdout
+}
+
+/// Makes what a manifest says at the master.
+async fn apply(master: &Master, world: &World, manifest: &str) {
+    let path = world.path("applied.yaml");
+    fs::write(&path, manifest).unwrap();
+    kubectl(master, &["apply", "-f", path.to_str().unwrap()]).await;
+}
+
+/// A pod for the node, called as its own pods of that name would be.
+fn bound(world: &World, name: &str, spec: &str) -> String {
+    let spec = format!("nodeName: {}\nautomountServiceAccountToken: false\n{spec}", world.node);
+    pod(&world.pod_name(name), &spec)
+}
+
+/// Waits until the master has the pod as the condition wants it.
+async fn at_master(
+    world: &World,
+    master: &Master,
+    name: &str,
+    what: &str,
+    holds: impl Fn(&Pod) -> bool,
+) -> Pod {
+    let path = format!("/api/v1/namespaces/default/pods/{}", world.pod_name(name));
+    let look = async || {
+        let pod = Pod(get(master, &path).await?);
+        if holds(&pod) { Ok(pod) } else { Err(format!("it is {}", pod.0)) }
+    };
+    world.wait_for(&format!("{name} at the master: {what}"), look).await
+}
+
+#[tokio::test]
+async fn a_pod_of_the_master_runs_is_told_of_and_goes_when_it_has_ended() {
+    let (master, world) = joined("given").await;
+    let conf = |motto: &str| {
+        format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: conf}}\ndata: {{motto: {motto}}}\n")
+    };
+    apply(&master, &world, &conf("fresh")).await;
+    // A ConfigMap of that name beside the node's own pods is another one.
+    world.write("conf.yaml", &conf("local"));
+    let script = format!(
+        "trap 'sleep {}; exit 0' TERM; while true; do now=$(cat /config/motto); \
+         [ \"$now\" = \"$last\" ] || echo motto=$now; last=$now; usleep 100000; done",
+        FAREWELL.as_secs()
+    );
+    let main = container("main", &script, "volumeMounts: [{name: config, mountPath: /config}]");
+    let spec = format!("volumes:\n- {{name: config, configMap: {{name: conf}}}}\ncontainers:\n- {main}");
+    let manifest = bound(&world, "web", &spec);
+    let manifest = manifest.replace("terminationGracePeriodSeconds: 2", "terminationGracePeriodSeconds: 30");
+    apply(&master, &world, &manifest).await;
+
+    let there = at_master(&world, &master, "web", "to be Ready", Pod::is_ready).await;
+    assert_eq!((there.phase(), there.text("/status/hostIP")), ("Running", "127.0.0.1"));
+    assert!(!there.ip().is_empty() && there.condition("PodScheduled") == "True", "{}", there.0);
+    let here = world.wait_ready("web").await;
+    assert_eq!((here.uid(), here.ip()), (there.uid(), there.ip()), "it is the same pod, by the same name");
+    world.wait_for_log("web", "main", "motto=fresh").await;
+    let said = kubectl(&master, &["logs", &world.pod_name("web")]).await;
+    assert!(said.contains("motto=fresh") && !said.contains("local"), "{said}");
+
+    let before = world.container("web", "main").await.unwrap();
+    apply(&master, &world, &conf("daily")).await;
+    world.wait_for_log("web", "main", "motto=daily").await;
+    assert_eq!(world.container("web", "main").await.unwrap(), before, "a new value restarts nothing");
+
+    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", world.node);
+    let lease = world.wait_for("the node's lease", async || get(&master, &lease).await).await;
+    assert_eq!(
+        (&lease["spec"]["leaseDurationSeconds"], &lease["spec"]["holderIdentity"]),
+        (&40.into(), &world.node.as_str().into())
+    );
+
+    let began = Instant::now();
+    kubectl(&master, &["delete", "pod", &world.pod_name("web"), "--wait=false"]).await;
+    let path = format!("/api/v1/namespaces/default/pods/{}", world.pod_name("web"));
+    let gone = async || match get(&master, &path).await {
+        Err(why) if why.starts_with("404") => Ok(()),
+        Err(why) => Err(why),
+        Ok(pod) if pod["metadata"]["deletionTimestamp"].is_string() => Err("it is going".to_owned()),
+        Ok(pod) => panic!("it is not to go: {pod}"),
+    };
+    world.wait_for("the pod to go from the API", gone).await;
+    let left = world.containers().await;
+    assert!(left.is_empty(), "it went before its containers: {left:?}");
+    assert!(began.elapsed() >= FAREWELL, "it was not given the time to end");
+    world.wait_gone("web").await;
+}
+
+#[tokio::test]
+async fn pods_go_on_while_the_master_is_away() {
+    let (mut master, mut world) = joined("coasts").await;
+    for name in ["web", "db"] {
+        let main = container("main", &format!("echo up; {FOREVER}"), "");
+        apply(&master, &world, &bound(&world, name, &format!("containers:\n- {main}"))).await;
+        at_master(&world, &master, name, "to be Ready", Pod::is_ready).await;
+    }
+    let kept = world.root_dir().join("cluster/pods");
+    let is_kept = async || match fs::read_dir(&kept).map_err(|error| error.to_string())?.count() {
+        3 => Ok(()),
+        files => Err(format!("{files} files")),
+    };
+    world.wait_for("both pods to be on the disk", is_kept).await;
+    master.kill();
+
+    // What ends is begun again, and what does not is left alone, also by the next kubelet.
+    let db = world.container("db", "main").await.unwrap();
+    let dies = world.container("web", "main").await.unwrap();
+    world.engine.docker().kill_container(&dies.id, None).await.unwrap();
+    let web = world
+        .wait_for_pod("web", "to be begun again", |pod| pod.restarts("main") == 1 && pod.is_ready())
+        .await;
+    world.kill();
+    world.start().await;
+    world.wait_for_pod("web", "to be as it was", |pod| pod.restarts("main") == 1 && pod.is_ready()).await;
+    world.wait_ready("db").await;
+    assert_eq!(world.container("db", "main").await.unwrap(), db);
+    assert_eq!(world.container("web", "main").await.unwrap().id, web.container_id("main"));
+
+    // The machine is started anew, with nothing of it left in the engine.
+    world.kill();
+    world.engine.remove_all(&world.node).await;
+    world.start().await;
+    let anew = world.wait_ready("db").await;
+    assert_ne!(anew.container_id("main"), db.id);
+
+    // While it was away a pod of its own came and went, which waits for no master.
+    world.write("own.yaml", &pod("own", &format!("containers:\n- {}", container("main", FOREVER, ""))));
+    world.wait_ready("own").await;
+    world.remove("own.yaml");
+    world.wait_gone("own").await;
+
+    master.start().await;
+    let is_told = |pod: &Pod| pod.container_id("main") == anew.container_id("main") && pod.is_ready();
+    at_master(&world, &master, "db", "to be told of as it is", is_told).await;
+    kubectl(&master, &["delete", "pod", &world.pod_name("db"), &world.pod_name("web")]).await;
+    world.wait_gone("db").await;
+    world.wait_gone("web").await;
+    let empty = async || match world.leftovers().await {
+        left if left.is_empty() => Ok(()),
+        left => Err(format!("{left:?}")),
+    };
+    world.wait_for("nothing to be left of them", empty).await;
+}
+
+#[tokio::test]
+async fn a_master_that_was_restored_ends_nothing_that_it_has_forgotten() {
+    let (mut master, mut world) = joined("restored").await;
+    let sleeping = |name: &str| {
+        bound(
+            &world,
+            name,
+            &format!("containers:\n- {}", container("main", &format!("echo up; {FOREVER}"), "")),
+        )
+    };
+    let (old, new) = (sleeping("old"), sleeping("new"));
+    apply(&master, &world, &old).await;
+    at_master(&world, &master, "old", "to be Ready", Pod::is_ready).await;
+    let backup = world.path("backup").display().to_string();
+    assert_eq!(master.verb(&["backup", &backup]).await.code, 0);
+    apply(&master, &world, &new).await;
+    let forgotten = at_master(&world, &master, "new", "to be Ready", Pod::is_ready).await;
+    let runs = world.container("new", "main").await.unwrap();
+    master.kill();
+    assert_eq!(master.verb(&["restore", "--replace", &backup]).await.code, 0);
+    master.start().await;
+
+    // It is told, also to the next kubelet, and runs on.
+    let told = async || {
+        let events = world.get("events").await?;
+        let is_it = |event: &&Value| event["reason"] == "PodsUnclaimed";
+        let message = events.iter().find(is_it).map(|event| event["message"].to_string());
+        message.filter(|text| text.contains(forgotten.name())).ok_or_else(|| format!("{events:?}"))
+    };
+    world.wait_for("the pod to be named that the master does not know", told).await;
+    let file = world.root_dir().join(format!("cluster/pods/pod_{}.json", forgotten.uid()));
+    let noted = async || match fs::read_to_string(&file) {
+        Ok(text) if text.contains("\"isUnclaimed\":true") => Ok(()),
+        other => Err(format!("{other:?}")),
+    };
+    world.wait_for("that to be on the disk", noted).await;
+    world.kill();
+    world.start().await;
+    at_master(&world, &master, "old", "to be Ready", Pod::is_ready).await;
+    world.wait_ready("new").await;
+    assert_eq!(world.container("new", "main").await.unwrap(), runs);
+
+    // A pod of its name takes its place.
+    apply(&master, &world, &new).await;
+    let there = at_master(&world, &master, "new", "to be Ready", Pod::is_ready).await;
+    assert_ne!((there.uid(), there.container_id("main")), (forgotten.uid(), runs.id.as_str()));
+    let left = world.containers().await;
+    assert!(left.iter().all(|container| container.id != runs.id), "{left:?}");
+}
