@@ -169,7 +169,7 @@ async fn pods_get_nodes_or_the_reason_why_not() {
     assert_eq!(bed.bound("bears").await, "b");
     // Room that is given back is used.
     bed.pod("next", "3500m", json!({"nodeSelector": {"kubernetes.io/hostname": "c"}})).await;
-    let why = "1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector";
+    let why = "1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {k: v}";
     bed.waits("next", "Unschedulable", &words(3, why, 1)).await;
     bed.delete(&format!("{PODS}/large")).await;
     assert_eq!(bed.bound("next").await, "c");
