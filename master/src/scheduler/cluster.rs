@@ -144,25 +144,25 @@ impl Cluster {
         self.give_back(name, id);
     }
 
-    /// Takes in a pod that is on a node, or was decided to be.
-    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) {
+    /// Takes in a pod that is on a node, or was decided to be; false when it was known to be there as it is.
+    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> bool {
         if let Some(known) = self.pods.get_mut(&pod.uid)
             && self.by_name.get(node) == Some(&known.node)
             && known.pod.wants == pod.wants
         {
             known.pod = pod;
-            known.is_assumed = is_assumed;
-            return;
+            return std::mem::replace(&mut known.is_assumed, is_assumed) != is_assumed;
         }
         self.remove_pod(&pod.uid);
         self.learn(&pod);
         let id = self.place_of(node);
-        let Some(slot) = self.slots.get_mut(id as usize) else { return };
+        let Some(slot) = self.slots.get_mut(id as usize) else { return false };
         slot.add(&pod);
         let none = Labels::new();
         let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
         self.terms.place(&pod, &self.namespaces, id, labels, 1);
         self.pods.insert(pod.uid.clone(), Placed { pod, node: id, is_assumed });
+        true
     }
 
     /// Takes a pod off its node; the pod, if it was on one.

@@ -15,6 +15,9 @@ use crate::controllers::{Client, Error, Kind};
 /// Writes at once: enough for a store to take many with one commit, few enough that one that is slow holds few pods.
 const AT_ONCE: usize = 128;
 
+/// How often a condition is written anew when somebody else came before; the next look writes it otherwise.
+const TRIES: u32 = 3;
+
 /// Who writes.
 #[derive(Clone, Debug)]
 pub struct Hands {
@@ -77,19 +80,39 @@ impl Hands {
             return;
         }
         tracing::debug!(pod = pod.key(), why = words, "no node can have a pod");
+        if let Err(error) = self.tell(pod, words).await
+            && !error.is_not_found()
+        {
+            tracing::debug!(pod = pod.key(), error = error.whole(), "cannot tell a pod why it has no node");
+        }
+    }
+
+    /// Writes the condition, unless the pod has a node by now.
+    async fn tell(&self, pod: &Pod, words: &str) -> Result<(), Error> {
+        let mut version = pod.revision.clone();
+        for _ in 0..TRIES {
+            match self.write_condition(pod, &version, words).await {
+                Err(error) if error.is_conflict() => {}
+                written => return written,
+            }
+            let now = Pod::of(&self.client.get(&Kind::POD, &pod.namespace, &pod.name).await?);
+            if now.uid != pod.uid || !now.node.is_empty() {
+                return Ok(());
+            }
+            version = now.revision;
+        }
+        Ok(())
+    }
+
+    async fn write_condition(&self, pod: &Pod, version: &str, words: &str) -> Result<(), Error> {
         let mut condition =
             json!({"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": words});
         if pod.told.is_none() {
             condition["lastTransitionTime"] =
                 Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
         }
-        let patch = json!({"status": {"conditions": [condition]}});
-        let told = self.client.patch_part(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await;
-        if let Err(error) = told
-            && !error.is_not_found()
-        {
-            tracing::debug!(pod = pod.key(), error = error.whole(), "cannot tell a pod why it has no node");
-        }
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
+        self.client.patch_part(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await.map(drop)
     }
 }
 

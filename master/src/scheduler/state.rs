@@ -71,8 +71,11 @@ impl State {
         if !pod.node.is_empty() {
             self.queue.remove(&pod.uid);
             let node = pod.node.clone();
-            self.cluster.put_pod(Arc::new(pod), &node, false);
-            return self.queue.changed(COMES, now);
+            // What a pod says of its work is news to nobody here.
+            if self.cluster.put_pod(Arc::new(pod), &node, false) {
+                self.queue.changed(COMES, now);
+            }
+            return;
         }
         // What was decided here counts until it fails; this is from before.
         if self.cluster.has(&pod.uid) {

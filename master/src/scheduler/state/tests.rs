@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
-use crate::scheduler::samples::{node, pod, pod_with};
+use crate::scheduler::samples::{near, node, pod, pod_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,6 +48,21 @@ fn a_pod_waits_for_a_node_and_gets_it() {
     assert_eq!(decided(&mut state, now + SECOND), "nothing");
     state.put_pod(pod("p", json!({"nodeName": "a"})), now);
     assert_eq!(decided(&mut state, now + SECOND), "nothing");
+}
+
+#[test]
+fn what_a_pod_says_of_its_work_wakes_nobody() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    state.put_pod(pod("there", json!({"nodeName": "a"})), now);
+    state.put_pod(pod("p", near("podAffinity", "none", "zone")), now);
+    assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
+    let mut told = pod("there", json!({"nodeName": "a"}));
+    told.revision = "2".to_owned();
+    state.put_pod(told, now);
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
+    state.put_pod(pod_with("new", json!({}), json!({"app": "none"}), json!({"nodeName": "a"})), now);
+    assert_eq!(decided(&mut state, now + SECOND), "p on a");
 }
 
 #[test]
