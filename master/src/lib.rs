@@ -22,6 +22,7 @@ pub mod owner;
 pub mod pki;
 pub mod pod_ranges;
 pub mod quota;
+pub mod scheduler;
 pub mod server;
 pub mod store;
 pub mod trust;

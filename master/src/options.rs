@@ -58,6 +58,8 @@ pub struct Options {
     pub controllers: Controllers,
     /// Gates that new pods get, the first to be taken off first.
     pub scheduling_gates: Vec<String>,
+    /// Whether the scheduler runs inside.
+    pub scheduler: bool,
 }
 
 /// What an address of a node is.
@@ -309,6 +311,7 @@ impl Default for Options {
             kubelet_addresses: AddressType::USUAL.to_vec(),
             controllers: Controllers::All,
             scheduling_gates: Vec::new(),
+            scheduler: true,
         }
     }
 }

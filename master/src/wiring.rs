@@ -33,7 +33,7 @@ use crate::options::{Controllers, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names};
 use crate::server::{self, Checks};
-use crate::{admission, api, apiservices, backup, metrics, store};
+use crate::{admission, api, apiservices, backup, metrics, scheduler, store};
 use judged::Judged;
 use keep::{Keep, Owned};
 
@@ -149,6 +149,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         masters: names.clone(),
         nodes: options.nodes,
     };
+    let placing = options.scheduler.then(|| {
+        // Another one of that name cannot run: nobody else serves at that address.
+        let (client, own, stopped) = (client.clone(), format!("master-{advertised}"), stopped.clone());
+        tokio::spawn(async move { scheduler::run(client, &own, stopped).await })
+    });
     tokio::spawn(keep::control(client, options.controllers, authority, options.pods.are_given, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
@@ -162,7 +167,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
     tls::serve(listener, router, config, stopped).await;
     // The other masters go on with a lease less; one that cannot be given back runs out.
-    let _ = tokio::time::timeout(kubernetes::FAREWELL, kept).await;
+    let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing));
+    let _ = tokio::time::timeout(kubernetes::FAREWELL, farewell).await;
     if let Err(error) = store.rest().await {
         tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
     }
@@ -174,8 +180,39 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// # Errors
 /// When the kubeconfig cannot be read or used.
 pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
+    let mut stopped = told_to_stop()?;
+    let (client, config) = outside(kubeconfig)?;
+    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false };
+    tokio::select! {
+        () = controllers::run(client, which, facts) => {}
+        _ = stopped.changed() => {}
+    }
+    Ok(())
+}
+
+/// Runs the scheduler against a master that is elsewhere, until told to stop.
+///
+/// # Errors
+/// When the kubeconfig cannot be read or used.
+pub async fn run_scheduler(kubeconfig: &Path) -> anyhow::Result<()> {
+    let stopped = told_to_stop()?;
+    let (client, _) = outside(kubeconfig)?;
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    scheduler::run(client, &format!("{host_name}_{}", uuid::Uuid::new_v4()), stopped).await;
+    Ok(())
+}
+
+/// Becomes true when this process is to stop.
+fn told_to_stop() -> anyhow::Result<watch::Receiver<bool>> {
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let (stop, stopped) = watch::channel(false);
+    tokio::spawn(until_told(terminate, interrupt, stop));
+    Ok(stopped)
+}
+
+/// A client of the master that a kubeconfig names.
+fn outside(kubeconfig: &Path) -> anyhow::Result<(Client, Kubeconfig)> {
     let shown = kubeconfig.display();
     let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {shown}"))?;
     let config = Kubeconfig::read(&text)
@@ -183,14 +220,7 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
     let client = Client::outside(&Remote::from(&config))
         .map_err(anyhow::Error::from_boxed)
         .with_context(|| format!("cannot use {shown}"))?;
-    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false };
-    let (stop, mut stopped) = watch::channel(false);
-    tokio::spawn(until_told(terminate, interrupt, stop));
-    tokio::select! {
-        () = controllers::run(client, which, facts) => {}
-        _ = stopped.changed() => {}
-    }
-    Ok(())
+    Ok((client, config))
 }
 
 /// Tells the bootstrap document of a file until told to stop; a file that is made anew is taken up by itself.

@@ -24,6 +24,8 @@ pub enum Verb {
     Run(Box<RunFlags>),
     /// Run the controllers alone, against a master that runs without them
     Controllers(Controllers),
+    /// Run the scheduler alone, beside a master or more; one scheduler works at a time
+    Scheduler(Scheduler),
     /// Print a kubeconfig with a new client certificate for a person
     Kubeconfig(Kubeconfig),
     /// Print the one line that a node needs to join
@@ -105,6 +107,14 @@ pub struct Controllers {
     /// Which: all (*), some, or all but some (*,-NAME) [default: *]
     #[arg(long, value_name = "LIST")]
     pub controllers: Option<String>,
+}
+
+/// Where.
+#[derive(Clone, Debug, Args)]
+pub struct Scheduler {
+    /// Where the master is, as `master kubeconfig --user system:kube-scheduler` writes it
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: PathBuf,
 }
 
 /// For which host.
@@ -221,8 +231,8 @@ pub struct RunFlags {
     /// Gates that new pods get, in the order in which they are taken off
     #[arg(long, value_name = "NAME,...", help_heading = "Cluster")]
     pub scheduling_gates: Vec<String>,
-    /// Whether the scheduler runs inside, without effect so far
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true, help_heading = "Cluster")]
+    /// Whether the scheduler runs inside: true or false [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
     pub scheduler: Option<String>,
     /// More detail in the log: 0 warnings, 2 what happens, 4 refused requests and watches cut off, 6 every request; up to 10 [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]

@@ -3,22 +3,20 @@
 use std::path::PathBuf;
 
 use apiserver::storage::etcd::Endpoint;
-use command::{Logging, Values, Wanted, commas};
+use command::{Logging, Values, commas};
 
 use super::args::RunFlags;
 use super::values;
 use super::{approval, config, pod_addresses, storage};
 use crate::options::Options;
 
-/// What was read, and what a person should know about it.
+/// What was read.
 #[derive(Debug)]
 pub struct Read {
     /// The settings.
     pub options: Options,
     /// How the log is written.
     pub logging: Logging,
-    /// Lines that are no mistakes.
-    pub warnings: Vec<String>,
 }
 
 /// Reads everything; `file` is the text of `--config`.
@@ -26,8 +24,7 @@ pub struct Read {
 /// # Errors
 /// All the mistakes, a line each.
 pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) -> Result<Read, Vec<String>> {
-    let mut read =
-        Flags { mistakes: Vec::new(), refused: Vec::new(), without_effect: Vec::new(), file: None };
+    let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
     let mut is_file_whole = true;
     let mut options = Options::default();
     let mut logging = Logging::default();
@@ -60,16 +57,13 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
     if !read.mistakes.is_empty() {
         return Err(read.mistakes);
     }
-    let warnings = (!read.without_effect.is_empty())
-        .then(|| format!("not in this version and without effect: {}", read.without_effect.join(", ")));
-    Ok(Read { options, logging, warnings: warnings.into_iter().collect() })
+    Ok(Read { options, logging })
 }
 
 struct Flags {
     mistakes: Vec<String>,
     /// The flags that were not understood.
     refused: Vec<String>,
-    without_effect: Vec<&'static str>,
     /// The file whose fields are read now; the command line otherwise.
     file: Option<String>,
 }
@@ -127,27 +121,9 @@ impl Flags {
         self.set("--controllers", &flags.controllers, values::controllers, &mut options.controllers);
         let gates = commas(&flags.scheduling_gates);
         self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
+        self.set("--scheduler", &flags.scheduler, values::is_true, &mut options.scheduler);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
-        self.check_only(flags);
-    }
-
-    /// What has no effect yet is read all the same: a mistake in it is one today.
-    fn check_only(&mut self, flags: &RunFlags) {
-        let one = |given: &Option<String>| given.iter().cloned().collect::<Vec<String>>();
-        let words = |words: &'static [&'static str]| move |text: &str| values::one_of(text, words);
-        self.check("--scheduler", &one(&flags.scheduler), words(&["true", "false"]));
-    }
-
-    fn check(&mut self, name: &'static str, given: &[String], read: impl Fn(&str) -> Result<(), Wanted>) {
-        if !given.is_empty() && !self.without_effect.contains(&name) {
-            self.without_effect.push(name);
-        }
-        for text in given {
-            if let Err(wanted) = read(text) {
-                self.refuse(name, text, &wanted);
-            }
-        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::options::DATA_DIR;
 use crate::pki::{Names, rotate};
 use args::{
     Backup, Check, CheckFormat, Cli, ClusterInfo, Controllers, Discovery, Kubeconfig, Restore, RotateCa,
-    RunFlags, Verb,
+    RunFlags, Scheduler, Verb,
 };
 use command::{Command, Failure, Logging, commas, failed};
 
@@ -47,6 +47,7 @@ pub fn main() -> ExitCode {
     match cli.verb {
         Verb::Run(ref flags) => run(flags, cli.data_dir, mistakes),
         Verb::Controllers(ref of) => controllers(of),
+        Verb::Scheduler(ref of) => scheduler(of),
         Verb::Kubeconfig(ref of) => print(kubeconfig(&data_dir, of)),
         Verb::JoinString => print(join_string(&data_dir)),
         Verb::ClusterInfo(ref of) => cluster_info(&data_dir, of),
@@ -66,9 +67,6 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
     let read = flags::read(flags, data_dir, file.as_deref()).map_err(|found| mistakes.extend(found)).ok();
     let (Some(read), true) = (read, mistakes.is_empty()) else { return COMMAND.misused(&mistakes) };
     read.logging.start(&COMMAND);
-    for warning in &read.warnings {
-        tracing::warn!("{warning}");
-    }
     until_done(crate::wiring::run(read.options))
 }
 
@@ -79,6 +77,11 @@ fn controllers(of: &Controllers) -> ExitCode {
     };
     Logging::default().start(&COMMAND);
     until_done(crate::wiring::run_controllers(&of.kubeconfig, which))
+}
+
+fn scheduler(of: &Scheduler) -> ExitCode {
+    Logging::default().start(&COMMAND);
+    until_done(crate::wiring::run_scheduler(&of.kubeconfig))
 }
 
 fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {

@@ -1,4 +1,4 @@
-//! Says that controllers cannot see what they are to look after, once and again every minute for as long as it is so.
+//! Says that what is to be looked after cannot be seen, once and again every minute for as long as it is so.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ impl Complaint {
     /// Tells that a look at something came to nothing, where a person has to do something about it.
     pub fn tell(&self, looked_at: &str, error: &Error) {
         if let Some(cure) = cure(error).filter(|_| self.is_due(Instant::now())) {
-            tracing::warn!(looked_at, error = error.whole(), "controllers cannot see what is there: {cure}");
+            tracing::warn!(looked_at, error = error.whole(), "cannot see what is there: {cure}");
         }
     }
 

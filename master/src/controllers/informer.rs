@@ -1,11 +1,13 @@
-//! Keeps one table of the world as the server has it: a list, then a watch, then the next watch from where it ended.
+//! Keeps one table as the server has it: a list, then a watch, then the next watch from where it ended.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::client::{Client, Error, Event, Kind};
+use serde_json::Value;
+
+use super::client::{Client, Error, Event, Json, Kind, Sieve};
 use super::complaint::Complaint;
 use super::object::{Object, text};
 use super::world::World;
@@ -15,9 +17,68 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two tries, so that a server that comes back is noticed.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// What takes in the objects of one resource.
+pub trait Table: Send + Sync + 'static {
+    /// What is read of an object that changed.
+    fn sieve(&self) -> Sieve;
+
+    /// What is to be kept of an object of a list.
+    type Kept: Send;
+
+    /// Takes that out of an object.
+    fn keep(&self, object: &Json) -> Self::Kept;
+
+    /// Takes in a whole list.
+    fn replace(&self, objects: Vec<Self::Kept>);
+
+    /// Takes in one object as it is now.
+    fn put(&self, object: Self::Kept);
+
+    /// Takes one object out, as it last was.
+    fn remove(&self, object: Self::Kept);
+}
+
+/// A table of the world.
+pub(super) struct InWorld {
+    world: World,
+    kind: Arc<Kind>,
+    qualified: String,
+}
+
+impl InWorld {
+    /// That of a kind.
+    pub(super) fn of(world: World, kind: Arc<Kind>) -> Self {
+        Self { world, qualified: kind.qualified(), kind }
+    }
+}
+
+impl Table for InWorld {
+    type Kept = Object;
+
+    fn sieve(&self) -> Sieve {
+        Object::sieve(&self.qualified)
+    }
+
+    fn keep(&self, object: &Json) -> Object {
+        Object::of(&self.qualified, object)
+    }
+
+    fn replace(&self, objects: Vec<Object>) {
+        self.world.replace(&self.kind, objects);
+    }
+
+    fn put(&self, object: Object) {
+        self.world.put(&self.kind, object);
+    }
+
+    fn remove(&self, object: Object) {
+        self.world.remove(&self.kind, &object.namespace, &object.name);
+    }
+}
+
 /// Follows a resource for as long as it is polled.
-pub async fn follow(client: Client, world: World, kind: Arc<Kind>, complaint: Complaint) {
-    let informer = Informer { client, world, qualified: kind.qualified(), kind };
+pub async fn follow(client: Client, kind: Arc<Kind>, table: impl Table, complaint: Complaint) {
+    let informer = Informer { client, table, qualified: kind.qualified(), kind };
     let mut pause = FIRST_PAUSE;
     loop {
         let begun = Instant::now();
@@ -44,53 +105,45 @@ pub async fn follow(client: Client, world: World, kind: Arc<Kind>, complaint: Co
     }
 }
 
-struct Informer {
+struct Informer<T> {
     client: Client,
-    world: World,
+    table: T,
     kind: Arc<Kind>,
     qualified: String,
 }
 
-impl Informer {
+impl<T: Table> Informer<T> {
     /// Reads all there is; the revision to go on from.
     async fn read(&self) -> Result<String, Error> {
         let mut objects = Vec::new();
-        let take = |object| objects.push(Object::of(&self.qualified, &object));
+        let take = |object| objects.push(self.table.keep(&object));
         let revision = self.client.list(&self.kind, "", take).await?;
-        self.world.replace(&self.kind, objects);
+        self.table.replace(objects);
         Ok(revision)
     }
 
     /// Takes in what changes from there, until something goes wrong.
     async fn follow(&self, mut revision: String) -> Error {
         loop {
-            let mut watch =
-                match self.client.watch(&self.kind, &revision, Object::sieve(&self.qualified)).await {
-                    Ok(watch) => watch,
-                    Err(error) => return error,
-                };
+            let mut watch = match self.client.watch(&self.kind, &revision, self.table.sieve()).await {
+                Ok(watch) => watch,
+                Err(error) => return error,
+            };
             let mut heard = false;
             while let Some(event) = watch.next().await {
                 heard = true;
-                let object = match event {
-                    Ok(Event::Put(object)) => {
-                        let object = Object::of(&self.qualified, &object);
-                        let at = object.revision.clone();
-                        self.world.put(&self.kind, object);
-                        at
-                    }
-                    Ok(Event::Gone(object)) => {
-                        let object = Object::of(&self.qualified, &object);
-                        self.world.remove(&self.kind, &object.namespace, &object.name);
-                        object.revision
-                    }
-                    Ok(Event::Bookmark(object)) => {
-                        text(object.get("metadata").and_then(|metadata| metadata.get("resourceVersion")))
-                    }
-                    Err(error) => return error,
+                let at = match &event {
+                    Ok(Event::Put(object) | Event::Gone(object) | Event::Bookmark(object)) => version(object),
+                    Err(_) => String::new(),
                 };
-                if !object.is_empty() {
-                    revision = object;
+                match event {
+                    Ok(Event::Put(object)) => self.table.put(self.table.keep(&object)),
+                    Ok(Event::Gone(object)) => self.table.remove(self.table.keep(&object)),
+                    Ok(Event::Bookmark(_)) => {}
+                    Err(error) => return error,
+                }
+                if !at.is_empty() {
+                    revision = at;
                 }
             }
             // A server that ends every watch at once is asked again in a while, not at once.
@@ -99,4 +152,8 @@ impl Informer {
             }
         }
     }
+}
+
+fn version(object: &Json) -> String {
+    text(object.get("metadata").and_then(|metadata: &Value| metadata.get("resourceVersion")))
 }

@@ -33,9 +33,11 @@ use tokio::sync::Notify;
 use tokio::task::{AbortHandle, JoinSet};
 
 pub use self::certificates::Webhook;
-pub use self::client::{Address, Client, Delete, Error, Json, Kind, Remote};
-use self::complaint::Complaint;
+pub use self::client::{Address, Client, Delete, Error, Json, Kind, Remote, Sieve};
+pub use self::complaint::Complaint;
 pub use self::events::happened;
+use self::informer::InWorld;
+pub use self::informer::{Table, follow};
 pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
@@ -249,7 +251,8 @@ fn follow_these(
         world.open(kind);
     }
     for kind in fresh {
-        let following = informer::follow(client.clone(), world.clone(), kind.clone(), complaint.clone());
+        let table = InWorld::of(world.clone(), kind.clone());
+        let following = informer::follow(client.clone(), kind.clone(), table, complaint.clone());
         let task = followed.tasks.spawn(following);
         followed.kinds.insert(kind.qualified(), (kind, task));
     }

@@ -22,7 +22,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let (mut fresh, mut again) = (Vec::new(), Vec::new());
     for _ in 0..arguments.starts {
-        let mut master = Master::new();
+        let mut master = Master::new().with_flags(["--scheduler=true"]);
         fresh.push(start(&mut master).await);
         master.kill();
         again.push(start(&mut master).await);

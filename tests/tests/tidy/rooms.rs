@@ -116,6 +116,8 @@ const MASTER_ROOMS: &[Room] = &[
         may: &["approval", "options", "pki", "quota", "kubeconfig", "trust"],
         never: ENGINE,
     },
+    // Another one. What decides is pure; the time comes in.
+    Room { name: "scheduler", may: &["controllers"], never: ENGINE },
     Room { name: "trust", may: &["options"], never: PURE },
     Room { name: "approval", may: &["options", "pki"], never: PURE },
     // Another plain client; of the rest it knows where a master keeps what, which version it is of itself, and what it does
@@ -168,6 +170,7 @@ const MASTER_ROOMS: &[Room] = &[
             "options",
             "owner",
             "pki",
+            "scheduler",
             "server",
             "store",
         ],

@@ -15,7 +15,6 @@ fn nothing_given_is_a_stock_port_and_no_warning() {
     let found = read(&RunFlags::default(), None, None).unwrap();
     assert_eq!(found.options.address.to_string(), "0.0.0.0:6443");
     assert_eq!(found.options.service_ranges[0].first().to_string(), "10.96.0.1");
-    assert!(found.warnings.is_empty());
 }
 
 #[test]
@@ -56,10 +55,11 @@ fn certificates_live_from_a_minute_to_ten_years() {
 }
 
 #[test]
-fn what_has_no_effect_yet_is_told_once() {
-    let flags = RunFlags { scheduler: some("false"), ..RunFlags::default() };
-    let warnings = read(&flags, None, None).unwrap().warnings;
-    assert_eq!(warnings, ["not in this version and without effect: --scheduler"]);
+fn the_scheduler_runs_inside_unless_told_otherwise() {
+    for (given, runs) in [(None, true), (Some("true"), true), (Some("false"), false)] {
+        let flags = RunFlags { scheduler: given.map(str::to_owned), ..RunFlags::default() };
+        assert_eq!(read(&flags, None, None).unwrap().options.scheduler, runs, "{given:?}");
+    }
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_mode_of_registering_and_what_it_needs_go_together() {
         ("certificate", &[], NodeMode::Certificate),
     ] {
         let found = read(&flags(mode, networks, "queue"), None, None).unwrap();
-        assert_eq!((found.options.nodes.mode, found.warnings.len()), (expected, 0), "{mode}");
+        assert_eq!(found.options.nodes.mode, expected, "{mode}");
     }
     for (flags, expected) in [
         (flags("allowlist", &[], "queue"), "--node-allowlist go together"),
@@ -99,7 +99,7 @@ fn the_file_in_the_docs_is_one() {
     let page = include_str!("../../../../docs/configuration.md");
     let example = page.split("```").find_map(|part| part.strip_prefix("yaml\n")).unwrap();
     let found = with_file(example, RunFlags::default()).unwrap();
-    assert_eq!((found.options.address.to_string().as_str(), found.warnings.len()), ("127.0.0.1:6443", 0));
+    assert_eq!(found.options.address.to_string(), "127.0.0.1:6443");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_file_says_what_flags_say_and_flags_win() {
     assert_eq!(found.options.tls_san, ["b"]);
     assert_eq!(found.options.service_ranges.len(), 2);
     assert_eq!(found.options.cluster_domain, "cluster.local");
-    assert_eq!(found.warnings, ["not in this version and without effect: --scheduler"]);
+    assert!(!found.options.scheduler);
 }
 
 #[test]
@@ -311,7 +311,6 @@ fn a_policy_and_what_it_needs_go_together() {
     let names = ["worker-*", "n1"].map(|name| Allowed::Name(name.to_owned()));
     let network = Allowed::Network([10, 0, 0, 0].into(), 8);
     assert_eq!(found.options.approval.allowlist, [vec![network], names.to_vec()].concat());
-    assert!(found.warnings.is_empty());
     assert_eq!(
         read(&RunFlags::default(), None, None).unwrap().options.approval.policy,
         ApprovalPolicy::Queue

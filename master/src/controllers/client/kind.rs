@@ -40,6 +40,8 @@ impl Kind {
     pub const RESOURCE_QUOTA: Self = Self::core("ResourceQuota", "resourcequotas", true);
     /// Jobs.
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
+    /// Who holds what for how long.
+    pub const LEASE: Self = Self::of("coordination.k8s.io", "Lease", "leases", true);
     /// A part of what stands behind a service.
     pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
 

@@ -280,6 +280,22 @@ impl Client {
         self.ask(Method::PATCH, &kind.path(namespace, name), body).await
     }
 
+    /// Changes fields of a part of an object (strategic merge patch: what has a key in a list stands for itself).
+    ///
+    /// # Errors
+    /// [`Error::is_conflict`] when the patch names a version and somebody else came before.
+    pub async fn patch_part(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: &str,
+        patch: Value,
+    ) -> Result<Json, Error> {
+        let path = format!("{}/{part}", kind.path(namespace, name));
+        self.ask(Method::PATCH, &path, Some(("application/strategic-merge-patch+json", patch))).await
+    }
+
     /// Deletes an object; one that is gone already is as well.
     ///
     /// # Errors

@@ -1,0 +1,275 @@
+//! The nodes of a cluster with the pods on them, counted as they come and go. Pure.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::labels::Labels;
+use super::node::{Node, NodeId, Slot};
+use super::pod::Pod;
+use super::terms::{Namespaces, Term, Terms};
+
+/// A pod on a node.
+#[derive(Clone, Debug)]
+struct Placed {
+    pod: Arc<Pod>,
+    node: NodeId,
+    /// So it was decided here, and the server has not said it yet.
+    is_assumed: bool,
+}
+
+/// What became of a Node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeChange {
+    /// It is new.
+    pub is_new: bool,
+    /// There is another amount of something.
+    pub room: bool,
+    /// It has other labels.
+    pub labels: bool,
+    /// It has other taints, or is cordoned or not.
+    pub taints: bool,
+}
+
+/// Nodes, and the pods on them.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    /// By [`NodeId`]; a place of a node that is gone is used again.
+    slots: Vec<Slot>,
+    free: Vec<NodeId>,
+    by_name: HashMap<String, NodeId>,
+    /// By identity.
+    pods: HashMap<String, Placed>,
+    terms: Terms,
+    namespaces: Namespaces,
+    /// On how many nodes an image is.
+    images: HashMap<String, i64>,
+    /// How many Nodes there are.
+    count: usize,
+}
+
+impl Cluster {
+    /// How many Nodes there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Places that are or were nodes, for whoever goes over all of them.
+    pub fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The Node in a place, with its counts.
+    pub fn node(&self, id: NodeId) -> Option<(&Slot, &Node)> {
+        let slot = self.slots.get(id as usize)?;
+        Some((slot, slot.node.as_ref()?))
+    }
+
+    /// All Nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Slot, &Node)> {
+        let numbered = (0_u32..).zip(&self.slots);
+        numbered.filter_map(|(id, slot)| Some((id, slot, slot.node.as_ref()?)))
+    }
+
+    /// What is counted of pods by terms.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// Labels of namespaces.
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// On how many nodes an image is.
+    pub fn nodes_with(&self, image: &str) -> i64 {
+        self.images.get(image).copied().unwrap_or_default()
+    }
+
+    /// Whether a pod is on a node.
+    pub fn has(&self, uid: &str) -> bool {
+        self.pods.contains_key(uid)
+    }
+
+    /// The identities of all pods on nodes.
+    pub fn pods(&self) -> impl Iterator<Item = &str> {
+        self.pods.keys().map(String::as_str)
+    }
+
+    /// The names of all Nodes.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.nodes().map(|(_, _, node)| node.name.as_str())
+    }
+
+    /// The names of namespaces.
+    pub fn namespace_names(&self) -> Vec<String> {
+        self.namespaces.keys().cloned().collect()
+    }
+
+    /// Takes in a Node as it is now; says what is other about it, where anything is.
+    pub fn put_node(&mut self, node: Node) -> Option<NodeChange> {
+        let id = self.place_of(&node.name);
+        let before = self.slots.get(id as usize).and_then(|slot| slot.node.clone());
+        if before.as_ref() == Some(&node) {
+            return None;
+        }
+        let is_new = before.is_none();
+        let before = before.unwrap_or_default();
+        let change = NodeChange {
+            is_new,
+            room: before.allocatable != node.allocatable || before.most_pods != node.most_pods,
+            labels: before.labels != node.labels,
+            taints: before.taints != node.taints || before.unschedulable != node.unschedulable,
+        };
+        self.count += usize::from(is_new);
+        self.count_images(&before, -1);
+        self.count_images(&node, 1);
+        if change.labels {
+            self.relabel(id, &before.labels, -1);
+            self.relabel(id, &node.labels, 1);
+        }
+        if let Some(slot) = self.slots.get_mut(id as usize) {
+            slot.node = Some(node);
+        }
+        Some(change)
+    }
+
+    /// Takes a Node out; its pods stay counted for as long as they are there.
+    pub fn remove_node(&mut self, name: &str) {
+        let Some(id) = self.by_name.get(name).copied() else { return };
+        let Some(before) = self.slots.get_mut(id as usize).and_then(|slot| slot.node.take()) else { return };
+        self.count -= 1;
+        self.count_images(&before, -1);
+        self.relabel(id, &before.labels, -1);
+        self.relabel(id, &Labels::new(), 1);
+        self.give_back(name, id);
+    }
+
+    /// Takes in a pod that is on a node, or was decided to be; false when it was known to be there as it is.
+    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> bool {
+        if let Some(known) = self.pods.get_mut(&pod.uid)
+            && self.by_name.get(node) == Some(&known.node)
+            && known.pod.wants == pod.wants
+        {
+            known.pod = pod;
+            return std::mem::replace(&mut known.is_assumed, is_assumed) != is_assumed;
+        }
+        self.remove_pod(&pod.uid);
+        self.learn(&pod);
+        let id = self.place_of(node);
+        let Some(slot) = self.slots.get_mut(id as usize) else { return false };
+        slot.add(&pod);
+        let none = Labels::new();
+        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
+        self.terms.place(&pod, &self.namespaces, id, labels, 1);
+        self.pods.insert(pod.uid.clone(), Placed { pod, node: id, is_assumed });
+        true
+    }
+
+    /// Takes a pod off its node; the pod, if it was on one.
+    pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        let Placed { pod, node: id, .. } = self.pods.remove(uid)?;
+        let slot = self.slots.get_mut(id as usize)?;
+        slot.take(&pod);
+        let none = Labels::new();
+        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
+        self.terms.place(&pod, &self.namespaces, id, labels, -1);
+        let is_nobodys = slot.node.is_none() && slot.pods == 0;
+        if is_nobodys {
+            let name = self.by_name.iter().find(|(_, other)| **other == id).map(|(name, _)| name.clone());
+            name.iter().for_each(|name| self.give_back(name, id));
+        }
+        Some(pod)
+    }
+
+    /// Takes a pod off the node that it was decided to be on, unless the server has said by now that it is there.
+    pub fn forget(&mut self, uid: &str) -> bool {
+        let is_assumed = self.pods.get(uid).is_some_and(|placed| placed.is_assumed);
+        is_assumed && self.remove_pod(uid).is_some()
+    }
+
+    /// Takes in the labels of a namespace, or that it is gone.
+    pub fn put_namespace(&mut self, name: &str, labels: Option<Labels>) {
+        if self.namespaces.get(name) == labels.as_ref() {
+            return;
+        }
+        match labels {
+            Some(labels) => drop(self.namespaces.insert(name.to_owned(), labels)),
+            None => drop(self.namespaces.remove(name)),
+        }
+        for term in self.terms.forget_by_namespaces() {
+            self.count_all(&term);
+        }
+    }
+
+    /// Has everything counted that a pod asks of others.
+    pub fn learn(&mut self, pod: &Pod) {
+        let wants = &pod.wants;
+        let weighted = wants.drawn.iter().chain(&wants.draws).map(|(_, term)| term);
+        let spread = wants.spread.iter().map(|spread| &spread.term);
+        let unknown = wants.near.iter().chain(&wants.apart).chain(weighted).chain(spread);
+        let unknown: Vec<Arc<Term>> = unknown.filter(|term| !self.terms.knows(term)).cloned().collect();
+        for term in unknown {
+            if !self.terms.knows(&term) {
+                self.terms.begin(&term);
+                self.count_all(&term);
+            }
+        }
+    }
+
+    /// Drops what nobody asks any more, once that is much.
+    pub fn make_room(&mut self) {
+        self.terms.make_room();
+    }
+
+    fn count_all(&mut self, term: &Arc<Term>) {
+        let none = Labels::new();
+        for placed in self.pods.values() {
+            if term.means(&placed.pod, &self.namespaces) {
+                let slot = self.slots.get(placed.node as usize);
+                let labels = slot.and_then(|slot| slot.node.as_ref()).map_or(&none, |node| &node.labels);
+                self.terms.count(term, placed.node, labels, 1);
+            }
+        }
+    }
+
+    /// Counts all pods of a node in or out, as those of a node with these labels.
+    fn relabel(&mut self, id: NodeId, labels: &Labels, change: i64) {
+        if self.slots.get(id as usize).is_none_or(|slot| slot.pods == 0) {
+            return;
+        }
+        for placed in self.pods.values().filter(|placed| placed.node == id) {
+            self.terms.place(&placed.pod, &self.namespaces, id, labels, change);
+        }
+    }
+
+    fn count_images(&mut self, node: &Node, change: i64) {
+        for image in node.images.keys() {
+            let count = self.images.entry(image.clone()).or_default();
+            *count += change;
+            if *count == 0 {
+                self.images.remove(image);
+            }
+        }
+    }
+
+    /// The place of a node, made where there is none.
+    fn place_of(&mut self, name: &str) -> NodeId {
+        if let Some(id) = self.by_name.get(name) {
+            return *id;
+        }
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            // A cluster has far fewer nodes.
+            NodeId::try_from(self.slots.len() - 1).unwrap_or(NodeId::MAX)
+        });
+        self.by_name.insert(name.to_owned(), id);
+        id
+    }
+
+    fn give_back(&mut self, name: &str, id: NodeId) {
+        if self.slots.get(id as usize).is_some_and(|slot| slot.node.is_none() && slot.pods == 0) {
+            self.by_name.remove(name);
+            self.free.push(id);
+        }
+    }
+}

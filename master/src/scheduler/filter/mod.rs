@@ -1,0 +1,51 @@
+//! Whether a node may have a pod: one file a reason why not, asked in the order of the stock scheduler.
+
+mod node_affinity;
+mod node_name;
+mod pod_affinity;
+mod ports;
+mod resources;
+mod spread;
+mod taints;
+#[cfg(test)]
+mod tests;
+mod unschedulable;
+mod why;
+
+pub use self::node_affinity::lets_through;
+pub use self::spread::counts_for;
+pub use self::why::{Kind, Why};
+use super::cluster::Cluster;
+use super::node::{Node, Slot};
+use super::pod::Pod;
+use pod_affinity::Neighbours;
+use spread::Skews;
+
+/// What is found out once for a pod, before nodes are looked at.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    pod: &'a Pod,
+    neighbours: Neighbours<'a>,
+    skews: Skews<'a>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Looks at the cluster for that pod, whose terms are counted there.
+    pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
+        Self { pod, neighbours: Neighbours::of(cluster, pod), skews: Skews::of(cluster, pod) }
+    }
+
+    /// Why the node may not have the pod: all that the first file with an objection says.
+    pub fn refuses(&self, slot: &Slot, node: &Node) -> Option<Vec<Why>> {
+        let pod = self.pod;
+        let one = |why: Option<Why>| why.map(|why| vec![why]);
+        one(unschedulable::refuses(pod, node))
+            .or_else(|| one(node_name::refuses(pod, node)))
+            .or_else(|| one(taints::refuses(pod, node)))
+            .or_else(|| one(node_affinity::refuses(pod, node)))
+            .or_else(|| one(ports::refuses(pod, slot)))
+            .or_else(|| resources::refuses(pod, slot, node))
+            .or_else(|| one(self.skews.refuses(node)))
+            .or_else(|| one(self.neighbours.refuses(node)))
+    }
+}

@@ -1,0 +1,218 @@
+//! Which nodes refuse which pods, a line a case: the words of `a`, `b` and `c`, `-` where the node may have it.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use serde_json::{Value, json};
+
+use super::Prepared;
+use crate::scheduler::cluster::Cluster;
+use crate::scheduler::node::{Node, Slot};
+use crate::scheduler::pod::Pod;
+use crate::scheduler::samples::{near, node_with, pod, pod_with, put, spread, three};
+
+/// What every node says, in order.
+fn said(cluster: &mut Cluster, pod: &Pod) -> Vec<String> {
+    cluster.learn(pod);
+    let prepared = Prepared::of(cluster, pod);
+    let words = |slot: &Slot, node: &Node| match prepared.refuses(slot, node) {
+        None => "-".to_owned(),
+        Some(why) => why.iter().map(super::Why::words).collect::<Vec<_>>().join(" + "),
+    };
+    cluster.nodes().map(|(_, slot, node)| words(slot, node)).collect()
+}
+
+fn check(cluster: &mut Cluster, pod: &Pod, expected: [&str; 3]) {
+    assert_eq!(said(cluster, pod), expected, "{pod:?}");
+}
+
+const OK: [&str; 3] = ["-", "-", "-"];
+
+#[test]
+fn a_cordon_keeps_away_who_does_not_bear_it() {
+    let mut cluster = three();
+    cluster.put_node(node_with("b", "x", json!({"unschedulable": true})));
+    check(&mut cluster, &pod("p", json!({})), ["-", "node(s) were unschedulable", "-"]);
+    let bears = json!({"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]});
+    check(&mut cluster, &pod("p", bears), OK);
+}
+
+#[test]
+fn a_named_node_is_the_only_one() {
+    let other = "node(s) didn't match the requested node name";
+    check(&mut three(), &pod("p", json!({"nodeName": "b"})), [other, "-", other]);
+}
+
+#[test]
+fn taints_keep_away_who_does_not_bear_them() {
+    let mut cluster = three();
+    let taint = |effect: &str| json!({"taints": [{"key": "k", "value": "v", "effect": effect}]});
+    cluster.put_node(node_with("a", "x", taint("NoSchedule")));
+    cluster.put_node(node_with("b", "x", taint("NoExecute")));
+    cluster.put_node(node_with("c", "y", taint("PreferNoSchedule")));
+    let tainted = "node(s) had untolerated taint {k: v}";
+    for (toleration, expected) in [
+        (json!({"key": "other", "operator": "Exists"}), [tainted, tainted, "-"]),
+        (json!({"key": "k", "operator": "Exists"}), OK),
+        (json!({"operator": "Exists"}), OK),
+        (json!({"key": "k", "value": "v"}), OK),
+        (json!({"key": "k", "operator": "Equal", "value": "w"}), [tainted, tainted, "-"]),
+        (json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), [tainted, "-", "-"]),
+    ] {
+        check(&mut cluster, &pod("p", json!({"tolerations": [toleration]})), expected);
+    }
+}
+
+#[test]
+fn a_pod_is_for_nodes_with_what_it_asks_for() {
+    let other = "node(s) didn't match Pod's node affinity/selector";
+    let affinity = |terms: Value| json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}});
+    let labels = |operator: &str, values: Value| {
+        affinity(json!([{"matchExpressions": [{"key": "zone", "operator": operator, "values": values}]}]))
+    };
+    for (spec, expected) in [
+        (json!({"nodeSelector": {"zone": "y"}}), [other, other, "-"]),
+        (labels("In", json!(["x"])), ["-", "-", other]),
+        (labels("NotIn", json!(["x"])), [other, other, "-"]),
+        (labels("Exists", json!(null)), OK),
+        (affinity(json!([{}])), [other; 3]),
+        (affinity(json!([])), [other; 3]),
+        (
+            affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]},
+                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["y"]}]}])),
+            [other, "-", "-"],
+        ),
+    ] {
+        check(&mut three(), &pod("p", spec), expected);
+    }
+}
+
+#[test]
+fn a_port_of_the_host_is_one_pods() {
+    let port = |protocol: &str, address: Option<&str>| {
+        pod(
+            "p",
+            json!({"containers": [{"ports": [{"hostPort": 80, "protocol": protocol, "hostIP": address}]}]}),
+        )
+    };
+    let mut cluster = three();
+    let taken = |mut pod: Pod, name: &str| {
+        pod.uid = name.to_owned();
+        pod
+    };
+    put(&mut cluster, taken(port("TCP", None), "1"), "a");
+    put(&mut cluster, taken(port("TCP", Some("10.0.0.1")), "2"), "b");
+    let none = "node(s) didn't have free ports for the requested pod ports";
+    check(&mut cluster, &port("TCP", None), [none, none, "-"]);
+    check(&mut cluster, &port("UDP", None), OK);
+    check(&mut cluster, &port("TCP", Some("10.0.0.2")), [none, "-", "-"]);
+    cluster.remove_pod("1");
+    check(&mut cluster, &port("TCP", None), ["-", none, "-"]);
+}
+
+#[test]
+fn a_node_gives_no_more_than_it_has() {
+    let mut cluster = three();
+    let asking = |name: &str, requests: Value| pod_with(name, requests, json!({}), json!({}));
+    put(&mut cluster, asking("1", json!({"cpu": "3", "example.com/gpu": 1})), "a");
+    put(&mut cluster, asking("2", json!({"memory": "6Gi", "ephemeral-storage": "8Gi"})), "b");
+    (0..10).for_each(|count| put(&mut cluster, asking(&format!("c{count}"), json!({})), "c"));
+    let full = "Too many pods";
+    for (requests, expected) in [
+        (json!({}), ["-", "-", full]),
+        (json!({"cpu": "1"}), ["-", "-", full]),
+        (json!({"cpu": "1001m"}), ["Insufficient cpu", "-", full]),
+        (json!({"cpu": "2", "memory": "3Gi"}), ["Insufficient cpu", "Insufficient memory", full]),
+        (json!({"ephemeral-storage": "3Gi"}), ["-", "Insufficient ephemeral-storage", full]),
+        (json!({"example.com/gpu": 1}), ["Insufficient example.com/gpu", "-", full]),
+        (
+            json!({"example.com/fpga": 1}),
+            [
+                "Insufficient example.com/fpga",
+                "Insufficient example.com/fpga",
+                "Too many pods + Insufficient example.com/fpga",
+            ],
+        ),
+    ] {
+        check(&mut cluster, &asking("p", requests), expected);
+    }
+    // What starts before it, one after the other, and what stays beside it.
+    let hungry = json!({"containers": [{"resources": {"requests": {"cpu": "1"}}}], "overhead": {"cpu": "1"},
+        "initContainers": [{"resources": {"requests": {"cpu": "3500m"}}}]});
+    check(
+        &mut cluster,
+        &pod("p", hungry),
+        ["Insufficient cpu", "Insufficient cpu", "Too many pods + Insufficient cpu"],
+    );
+}
+
+#[test]
+fn pods_are_near_and_apart() {
+    let (near_to, apart) =
+        (|app, key| near("podAffinity", app, key), |app, key| near("podAntiAffinity", app, key));
+    let mut cluster = three();
+    put(&mut cluster, pod_with("db", json!({}), json!({"app": "db"}), apart("cache", "zone")), "a");
+    let (alone, close) =
+        ("node(s) didn't match pod affinity rules", "node(s) didn't match pod anti-affinity rules");
+    for (spec, expected) in [
+        (near_to("db", "kubernetes.io/hostname"), ["-", alone, alone]),
+        (near_to("db", "zone"), ["-", "-", alone]),
+        (near_to("none", "zone"), [alone; 3]),
+        // The first of its like.
+        (near_to("web", "zone"), OK),
+        (near_to("web", "rack"), [alone; 3]),
+        (apart("db", "kubernetes.io/hostname"), [close, "-", "-"]),
+        (apart("db", "zone"), [close, close, "-"]),
+        (apart("web", "zone"), OK),
+    ] {
+        check(&mut cluster, &pod("p", spec), expected);
+    }
+    let repelled = "node(s) didn't satisfy existing pods anti-affinity rules";
+    let cache = pod_with("p", json!({}), json!({"app": "cache"}), json!({}));
+    check(&mut cluster, &cache, [repelled, repelled, "-"]);
+    // Labels of nodes that change take counts along.
+    cluster.put_node(node_with("a", "y", json!({})));
+    check(&mut cluster, &cache, [repelled, "-", repelled]);
+    cluster.remove_pod("db");
+    check(&mut cluster, &cache, OK);
+}
+
+#[test]
+fn who_is_near_may_be_told_by_the_labels_of_namespaces() {
+    let term = json!({"labelSelector": {"matchLabels": {"app": "db"}}, "topologyKey": "zone",
+        "namespaceSelector": {"matchLabels": {"team": "two"}}});
+    let asks = pod(
+        "p",
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}),
+    );
+    let mut cluster = three();
+    put(&mut cluster, pod_with("db", json!({}), json!({"app": "db"}), json!({})), "a");
+    check(&mut cluster, &asks, OK);
+    cluster.put_namespace("default", Some([("team".to_owned(), "two".to_owned())].into()));
+    let close = "node(s) didn't match pod anti-affinity rules";
+    check(&mut cluster, &asks, [close, close, "-"]);
+}
+
+#[test]
+fn pods_are_spread_over_zones() {
+    let skew = "node(s) didn't match pod topology spread constraints";
+    let mut cluster = three();
+    let hard = |key: &str| pod("p", spread(key, 1, "DoNotSchedule"));
+    check(&mut cluster, &hard("zone"), OK);
+    put(&mut cluster, pod("1", json!({})), "a");
+    check(&mut cluster, &hard("zone"), [skew, skew, "-"]);
+    check(&mut cluster, &hard("kubernetes.io/hostname"), [skew, "-", "-"]);
+    let missing = "node(s) didn't match pod topology spread constraints (missing required label)";
+    check(&mut cluster, &hard("rack"), [missing; 3]);
+    check(&mut cluster, &pod("p", spread("zone", 1, "ScheduleAnyway")), OK);
+    put(&mut cluster, pod("2", json!({})), "c");
+    check(&mut cluster, &hard("zone"), OK);
+    // Only zones that the pod may go to count.
+    let mut pinned = spread("zone", 1, "DoNotSchedule");
+    pinned["nodeSelector"] = json!({"zone": "x"});
+    put(&mut cluster, pod("3", json!({})), "b");
+    check(&mut cluster, &pod("p", pinned), ["-", "-", "node(s) didn't match Pod's node affinity/selector"]);
+    check(&mut cluster, &hard("zone"), [skew, skew, "-"]);
+    // Fewer zones than it wants: none may have more than one.
+    let mut many = spread("zone", 1, "DoNotSchedule");
+    many["topologySpreadConstraints"][0]["minDomains"] = 3.into();
+    check(&mut cluster, &pod("p", many), [skew; 3]);
+}

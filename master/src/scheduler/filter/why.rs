@@ -1,0 +1,123 @@
+//! Why a node may not have a pod, in the words of the stock scheduler 1.33.
+
+/// What could change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// There is no node at all.
+    NoNodes,
+    /// Cordons.
+    Unschedulable,
+    /// Names.
+    Name,
+    /// Taints.
+    Taint,
+    /// Labels of nodes.
+    Affinity,
+    /// Ports of the host.
+    Ports,
+    /// Room.
+    Room,
+    /// How pods are spread.
+    Spread,
+    /// Which pods are where.
+    Neighbours,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::NoNodes,
+        Self::Unschedulable,
+        Self::Name,
+        Self::Taint,
+        Self::Affinity,
+        Self::Ports,
+        Self::Room,
+        Self::Spread,
+        Self::Neighbours,
+    ];
+}
+
+/// Why not.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Why {
+    /// The node is cordoned.
+    Unschedulable,
+    /// The pod names another node.
+    OtherName,
+    /// The pod does not bear a taint of that key and value.
+    Taint(String, String),
+    /// The node is none of those that the pod asks for.
+    Affinity,
+    /// Somebody has a port of the host.
+    Ports,
+    /// The node takes no more pods.
+    TooManyPods,
+    /// There is not enough left of that; `never` where the node has less in all.
+    Insufficient {
+        /// Name of the resource.
+        name: String,
+        /// Not even an empty node would do.
+        never: bool,
+    },
+    /// Too many of its like are there already.
+    Skew,
+    /// The node lacks the label that pods are spread over.
+    SkewLabel,
+    /// Those that must be near are not.
+    NotNear,
+    /// Those that must not be near are.
+    NotApart,
+    /// Pods that are there want it away.
+    Repelled,
+}
+
+impl Why {
+    /// What could change it.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Unschedulable => Kind::Unschedulable,
+            Self::OtherName => Kind::Name,
+            Self::Taint(..) => Kind::Taint,
+            Self::Affinity => Kind::Affinity,
+            Self::Ports => Kind::Ports,
+            Self::TooManyPods | Self::Insufficient { .. } => Kind::Room,
+            Self::Skew | Self::SkewLabel => Kind::Spread,
+            Self::NotNear | Self::NotApart | Self::Repelled => Kind::Neighbours,
+        }
+    }
+
+    /// Whether it might be otherwise with fewer pods on the node.
+    pub fn is_of_pods(&self) -> bool {
+        match self {
+            Self::Ports | Self::TooManyPods | Self::Skew | Self::NotApart | Self::Repelled => true,
+            Self::Insufficient { never, .. } => !never,
+            Self::Unschedulable
+            | Self::OtherName
+            | Self::Taint(..)
+            | Self::Affinity
+            | Self::SkewLabel
+            | Self::NotNear => false,
+        }
+    }
+
+    /// As the stock scheduler says it.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Unschedulable => "node(s) were unschedulable".to_owned(),
+            Self::OtherName => "node(s) didn't match the requested node name".to_owned(),
+            Self::Taint(key, value) => format!("node(s) had untolerated taint {{{key}: {value}}}"),
+            Self::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Self::Ports => "node(s) didn't have free ports for the requested pod ports".to_owned(),
+            Self::TooManyPods => "Too many pods".to_owned(),
+            Self::Insufficient { name, .. } => format!("Insufficient {name}"),
+            Self::Skew => "node(s) didn't match pod topology spread constraints".to_owned(),
+            Self::SkewLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)".to_owned()
+            }
+            Self::NotNear => "node(s) didn't match pod affinity rules".to_owned(),
+            Self::NotApart => "node(s) didn't match pod anti-affinity rules".to_owned(),
+            Self::Repelled => "node(s) didn't satisfy existing pods anti-affinity rules".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The scheduler: a plain client of the API that gives every pod a node.
+//!
+//! What there is comes in by one informer a resource and is counted as it changes (`cluster`). A pod at a time is taken off the
+//! `queue`, and the pure core says where it goes (`place`: every `filter`, then every `score`). It is counted there at once, and
+//! `hands` write it while the next one is decided.
+
+mod amounts;
+mod cluster;
+mod events;
+mod filter;
+mod hands;
+mod labels;
+mod lease;
+mod mind;
+mod node;
+mod place;
+mod pod;
+mod queue;
+mod read;
+#[cfg(test)]
+mod samples;
+mod score;
+mod state;
+mod taints;
+mod terms;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use self::events::Events;
+use self::hands::Hands;
+use self::lease::Lease;
+use self::mind::{Mind, Namespaces, Nodes, Pods};
+use crate::controllers::{Client, Complaint, Kind, follow};
+
+/// The user it is, and its name in the server's log.
+const USER: &str = "system:kube-scheduler";
+const AGENT: &str = "kube-scheduler";
+
+/// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
+/// else; who is called as before gets back what it held.
+pub async fn run(client: Client, own: &str, mut stopped: watch::Receiver<bool>) {
+    let client = client.for_user(USER, AGENT);
+    let mut lease = Lease::new(client.clone(), own);
+    loop {
+        tokio::select! {
+            () = lease.acquire() => {}
+            () = told(&mut stopped) => return,
+        }
+        tracing::info!(holder = own, "the scheduler is running");
+        tokio::select! {
+            () = schedule(client.clone()) => {}
+            () = lease.hold() => {
+                tracing::warn!(holder = own, "the scheduler has lost its lease: another one places pods, or the server does not answer");
+            }
+            () = told(&mut stopped) => return lease.leave().await,
+        }
+    }
+}
+
+/// Waits until it is to stop.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    // That nobody can tell any more is the same.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// Places pods for as long as it is polled.
+async fn schedule(client: Client) {
+    let mind = Arc::new(Mind::default());
+    let complaint = Complaint::default();
+    let mut tasks = JoinSet::new();
+    let kind = |kind: Kind| Arc::new(kind);
+    tasks.spawn(follow(client.clone(), kind(Kind::NAMESPACE), Namespaces(mind.clone()), complaint.clone()));
+    tasks.spawn(follow(client.clone(), kind(Kind::NODE), Nodes(mind.clone()), complaint.clone()));
+    tasks.spawn(follow(client.clone(), kind(Kind::POD), Pods(mind.clone()), complaint));
+    let (events, told) = Events::new();
+    tasks.spawn(events::write(client.clone(), told));
+    let hands = Hands::new(client, mind.clone(), events);
+    loop {
+        let free = hands.free().await;
+        let decision = mind.next().await;
+        hands.carry_out(decision, free);
+    }
+}

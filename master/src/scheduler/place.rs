@@ -1,0 +1,157 @@
+//! Where a pod goes: which nodes may have it, which of those is best, and if there is none, why. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cluster::Cluster;
+use super::filter::{Kind, Prepared, Why};
+use super::node::NodeId;
+use super::pod::Pod;
+use super::score::scores;
+
+/// Up to so many nodes all that may have a pod are looked at; the stock scheduler's.
+const LOOK_AT_ALL: usize = 100;
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The name of its node.
+    On(String),
+    /// No node may have it.
+    Nowhere(Refusal),
+}
+
+/// Why no node may have a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// How many nodes there are.
+    nodes: usize,
+    /// How many of them refused it, by what they said.
+    reasons: BTreeMap<Why, usize>,
+    /// How many would take it if there were fewer pods, and how many would not.
+    with_fewer: usize,
+    never: usize,
+}
+
+/// Where the search goes on, so that all nodes get their turn, and what decides between nodes that are alike.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Turn {
+    start: usize,
+    seed: u64,
+}
+
+impl Turn {
+    /// The next of some evenly spread numbers (splitmix64).
+    fn next(&mut self) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// Decides about a pod, whose terms the cluster counts.
+pub fn place(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
+    let (feasible, refusal) = feasible(cluster, pod, turn);
+    let best = match feasible.as_slice() {
+        [] => return Placement::Nowhere(refusal),
+        [only] => *only,
+        several => best(&scores(cluster, pod, several), several, turn),
+    };
+    match cluster.node(best) {
+        Some((_, node)) => Placement::On(node.name.clone()),
+        None => Placement::Nowhere(refusal),
+    }
+}
+
+/// Nodes that may have the pod, as many as are enough to choose from, and what the others said that were asked.
+fn feasible(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> (Vec<NodeId>, Refusal) {
+    let prepared = Prepared::of(cluster, pod);
+    let (places, enough) = (cluster.places(), enough(cluster.count()));
+    let mut found = Vec::with_capacity(enough.min(cluster.count()));
+    let mut refusal = Refusal { nodes: cluster.count(), ..Refusal::default() };
+    let start = if places == 0 { 0 } else { turn.start % places };
+    let order = (start..places).chain(0..start);
+    let mut last = start;
+    for place in order {
+        let Ok(id) = NodeId::try_from(place) else { break };
+        let Some((slot, node)) = cluster.node(id) else { continue };
+        last = place;
+        match prepared.refuses(slot, node) {
+            Some(reasons) => refusal.add(reasons),
+            None => found.push(id),
+        }
+        if found.len() == enough {
+            break;
+        }
+    }
+    turn.start = last + 1;
+    (found, refusal)
+}
+
+/// How many nodes are enough to choose from, by how many there are: the stock scheduler's share, half of them and less the more
+/// there are.
+fn enough(nodes: usize) -> usize {
+    if nodes < LOOK_AT_ALL {
+        return nodes.max(1);
+    }
+    let percent = 50_usize.saturating_sub(nodes / 125).max(5);
+    (nodes * percent / 100).max(LOOK_AT_ALL)
+}
+
+/// One of the best.
+fn best(scores: &[i64], nodes: &[NodeId], turn: &mut Turn) -> NodeId {
+    let most = scores.iter().copied().max().unwrap_or_default();
+    let best: Vec<NodeId> =
+        nodes.iter().zip(scores).filter(|(_, score)| **score == most).map(|(id, _)| *id).collect();
+    let count = u64::try_from(best.len()).unwrap_or(1).max(1);
+    let index = usize::try_from(turn.next() % count).unwrap_or_default();
+    best.get(index).copied().unwrap_or_default()
+}
+
+impl Refusal {
+    fn add(&mut self, reasons: Vec<Why>) {
+        if reasons.iter().all(Why::is_of_pods) {
+            self.with_fewer += 1;
+        } else {
+            self.never += 1;
+        }
+        for why in reasons {
+            *self.reasons.entry(why).or_default() += 1;
+        }
+    }
+
+    /// What could change it.
+    pub fn kinds(&self) -> BTreeSet<Kind> {
+        if self.nodes == 0 {
+            return BTreeSet::from([Kind::NoNodes]);
+        }
+        self.reasons.keys().map(Why::kind).collect()
+    }
+
+    /// As the stock scheduler says it, with what it says of making room by ending pods.
+    pub fn words(&self) -> String {
+        if self.nodes == 0 {
+            return "no nodes available to schedule pods".to_owned();
+        }
+        let mut counts = BTreeMap::<String, usize>::new();
+        for (why, count) in &self.reasons {
+            *counts.entry(why.words()).or_default() += count;
+        }
+        let none = format!("0/{} nodes are available:", self.nodes);
+        let mut room = Vec::new();
+        if self.with_fewer > 0 {
+            room.push(format!("{} No preemption victims found for incoming pod", self.with_fewer));
+        }
+        if self.never > 0 {
+            room.push(format!("{} Preemption is not helpful for scheduling", self.never));
+        }
+        let mut told: Vec<String> =
+            counts.into_iter().map(|(words, count)| format!("{count} {words}")).collect();
+        told.sort();
+        room.sort();
+        format!("{none} {}. preemption: {none} {}.", told.join(", "), room.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Where pods go, and what is said when they go nowhere.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::scheduler::samples::{node, node_with, pod, pod_with, put, three};
+
+fn placed(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
+    cluster.learn(pod);
+    place(cluster, pod, turn)
+}
+
+fn words(cluster: &mut Cluster, pod: &Pod) -> String {
+    match placed(cluster, pod, &mut Turn::default()) {
+        Placement::On(node) => panic!("on {node}"),
+        Placement::Nowhere(refusal) => refusal.words(),
+    }
+}
+
+#[test]
+fn a_pod_that_goes_nowhere_is_told_why_in_the_stock_words() {
+    let mut cluster = three();
+    let asks = |cpu: &str| pod_with("p", json!({"cpu": cpu}), json!({}), json!({}));
+    put(&mut cluster, pod_with("1", json!({"cpu": "2"}), json!({}), json!({})), "a");
+    cluster.put_node(node_with("b", "x", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]})));
+    cluster.put_node(node_with("c", "y", json!({"unschedulable": true})));
+    assert_eq!(
+        words(&mut cluster, &asks("3")),
+        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {k: }, 1 node(s) were unschedulable. \
+         preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, 2 Preemption is not helpful for \
+         scheduling."
+    );
+    assert_eq!(
+        words(&mut three(), &asks("5")),
+        "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available: 3 Preemption is not helpful for \
+         scheduling."
+    );
+    assert_eq!(words(&mut Cluster::default(), &asks("1")), "no nodes available to schedule pods");
+}
+
+#[test]
+fn pods_that_are_alike_go_to_all_nodes() {
+    let mut cluster = three();
+    let mut turn = Turn::default();
+    for count in 0..9 {
+        let pod = pod_with(&format!("p{count}"), json!({"cpu": "500m"}), json!({}), json!({}));
+        let Placement::On(node) = placed(&mut cluster, &pod, &mut turn) else { panic!("nowhere") };
+        cluster.put_pod(Arc::new(pod), &node, true);
+    }
+    let counts: Vec<i64> = cluster.nodes().map(|(_, slot, _)| slot.pods).collect();
+    assert_eq!(counts, [3, 3, 3]);
+}
+
+#[test]
+fn of_many_nodes_some_are_looked_at_and_all_get_their_turn() {
+    assert_eq!([0, 3, 99, 100, 250, 1000, 5000, 10_000].map(enough), [1, 3, 99, 100, 120, 420, 500, 500]);
+    let mut cluster = Cluster::default();
+    (0..300).for_each(|count| assert!(cluster.put_node(node(&format!("n{count}"), "x")).is_some()));
+    let (mut turn, mut seen) = (Turn::default(), BTreeSet::new());
+    for count in 0..300 {
+        let pod = pod(&format!("p{count}"), json!({}));
+        let Placement::On(node) = placed(&mut cluster, &pod, &mut turn) else { panic!("nowhere") };
+        cluster.put_pod(Arc::new(pod), &node, true);
+        seen.insert(node);
+    }
+    assert!(seen.len() > 250, "{}", seen.len());
+}
+
+proptest! {
+    #[test]
+    fn no_node_gives_more_than_it_has_and_what_fits_is_placed(
+        steps in proptest::collection::vec((0_i64..5000, 0_i64..9000, any::<bool>(), 0_u8..8), 1..60),
+    ) {
+        let (mut cluster, mut turn) = (three(), Turn::default());
+        for (count, (cpu, memory, is_web, goes)) in steps.into_iter().enumerate() {
+            if goes == 0 {
+                let first = cluster.pods().min().map(str::to_owned);
+                first.iter().for_each(|uid| drop(cluster.remove_pod(uid)));
+                continue;
+            }
+            let requests = json!({"cpu": format!("{cpu}m"), "memory": format!("{memory}Mi")});
+            let app = if is_web { "web" } else { "db" };
+            let pod = pod_with(&format!("p{count:02}"), requests, json!({"app": app}), json!({}));
+            let asked = pod.wants.requests.clone();
+            let fits = cluster.nodes().any(|(_, slot, node)| {
+                slot.pods < node.most_pods
+                    && slot.used.cpu_milli + asked.cpu_milli <= node.allocatable.cpu_milli
+                    && slot.used.memory + asked.memory <= node.allocatable.memory
+            });
+            match placed(&mut cluster, &pod, &mut turn) {
+                Placement::On(node) => {
+                    prop_assert!(fits);
+                    cluster.put_pod(Arc::new(pod), &node, true);
+                }
+                Placement::Nowhere(_) => prop_assert!(!fits),
+            }
+            for (_, slot, node) in cluster.nodes() {
+                prop_assert!(slot.pods <= node.most_pods);
+                prop_assert!(slot.used.cpu_milli <= node.allocatable.cpu_milli);
+                prop_assert!(slot.used.memory <= node.allocatable.memory);
+            }
+        }
+        let all: Vec<String> = cluster.pods().map(str::to_owned).collect();
+        all.iter().for_each(|uid| drop(cluster.remove_pod(uid)));
+        for (_, slot, _) in cluster.nodes() {
+            prop_assert_eq!((slot.pods, slot.used.cpu_milli, slot.scored.memory), (0, 0, 0));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the scheduler knows: the cluster, who waits, and what is decided next. Pure but for the time, which comes in.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::cluster::Cluster;
+use super::filter::Kind;
+use super::labels::Labels;
+use super::node::Node;
+use super::place::{Placement, Turn, place};
+use super::pod::{DEFAULT_SCHEDULER, Pod};
+use super::queue::Queue;
+
+/// What was decided about a pod.
+#[derive(Clone, Debug)]
+pub enum Decision {
+    /// It goes to that node, where it is counted already.
+    Bind {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// The name of the node.
+        node: String,
+    },
+    /// No node can have it now.
+    Refused {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// Why, for people.
+        words: String,
+    },
+}
+
+/// What a pod that is there changes for others.
+const COMES: &[Kind] = &[Kind::Neighbours, Kind::Spread];
+/// What a pod that goes changes for others.
+const GOES: &[Kind] = &[Kind::Room, Kind::Ports, Kind::Neighbours, Kind::Spread];
+
+/// What has to be read before anything is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Nodes.
+    Nodes,
+    /// Pods.
+    Pods,
+    /// Namespaces.
+    Namespaces,
+}
+
+/// Everything the scheduler knows.
+#[derive(Debug, Default)]
+pub struct State {
+    cluster: Cluster,
+    queue: Queue,
+    turn: Turn,
+    read: HashSet<Part>,
+}
+
+impl State {
+    /// That part has been read whole.
+    pub fn is_read(&mut self, part: Part) {
+        self.read.insert(part);
+    }
+
+    /// Takes in a pod as it is now.
+    pub fn put_pod(&mut self, pod: Pod, now: Instant) {
+        if pod.is_over {
+            return self.remove_pod(&pod.uid, now);
+        }
+        if !pod.node.is_empty() {
+            self.queue.remove(&pod.uid);
+            let node = pod.node.clone();
+            // What a pod says of its work is news to nobody here.
+            if self.cluster.put_pod(Arc::new(pod), &node, false) {
+                self.queue.changed(COMES, now);
+            }
+            return;
+        }
+        // What was decided here counts until it fails; this is from before.
+        if self.cluster.has(&pod.uid) {
+            return;
+        }
+        if pod.scheduler == DEFAULT_SCHEDULER && !pod.wants.is_ending {
+            self.queue.put(Arc::new(pod), now);
+        } else {
+            self.queue.remove(&pod.uid);
+        }
+    }
+
+    /// Takes a pod out that is gone, or has come to its end.
+    pub fn remove_pod(&mut self, uid: &str, now: Instant) {
+        self.queue.remove(uid);
+        if self.cluster.remove_pod(uid).is_some() {
+            self.queue.changed(GOES, now);
+        }
+    }
+
+    /// Takes in all pods there are.
+    pub fn replace_pods(&mut self, pods: Vec<Pod>, now: Instant) {
+        let there: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let known = self.cluster.pods().chain(self.queue.pods());
+        let gone: Vec<String> = known.filter(|uid| !there.contains(uid)).map(str::to_owned).collect();
+        gone.iter().for_each(|uid| self.remove_pod(uid, now));
+        pods.into_iter().for_each(|pod| self.put_pod(pod, now));
+        self.is_read(Part::Pods);
+    }
+
+    /// Takes in a Node as it is now.
+    pub fn put_node(&mut self, node: Node, now: Instant) {
+        let Some(change) = self.cluster.put_node(node) else { return };
+        let mut kinds = Vec::new();
+        if change.is_new {
+            kinds.extend(Kind::ALL);
+        }
+        if change.room {
+            kinds.push(Kind::Room);
+        }
+        if change.labels {
+            kinds.extend([Kind::Affinity, Kind::Neighbours, Kind::Spread]);
+        }
+        if change.taints {
+            kinds.extend([Kind::Taint, Kind::Unschedulable, Kind::Spread]);
+        }
+        self.queue.changed(&kinds, now);
+    }
+
+    /// Takes a Node out.
+    pub fn remove_node(&mut self, name: &str, now: Instant) {
+        self.cluster.remove_node(name);
+        self.queue.changed(&[Kind::Spread], now);
+    }
+
+    /// Takes in all Nodes there are.
+    pub fn replace_nodes(&mut self, nodes: Vec<Node>, now: Instant) {
+        let there: HashSet<&str> = nodes.iter().map(|node| node.name.as_str()).collect();
+        let gone: Vec<String> =
+            self.cluster.names().filter(|name| !there.contains(name)).map(str::to_owned).collect();
+        gone.iter().for_each(|name| self.remove_node(name, now));
+        nodes.into_iter().for_each(|node| self.put_node(node, now));
+        self.is_read(Part::Nodes);
+    }
+
+    /// Takes in the labels of a namespace, or that it is gone.
+    pub fn put_namespace(&mut self, name: &str, labels: Option<Labels>, now: Instant) {
+        self.cluster.put_namespace(name, labels);
+        self.queue.changed(&[Kind::Neighbours], now);
+    }
+
+    /// Takes in the labels of all namespaces there are.
+    pub fn replace_namespaces(&mut self, namespaces: Vec<(String, Labels)>, now: Instant) {
+        for name in self.cluster.namespace_names() {
+            if !namespaces.iter().any(|(there, _)| *there == name) {
+                self.put_namespace(&name, None, now);
+            }
+        }
+        for (name, labels) in namespaces {
+            self.put_namespace(&name, Some(labels), now);
+        }
+        self.is_read(Part::Namespaces);
+    }
+
+    /// Decides about the next pod.
+    ///
+    /// # Errors
+    /// When there will be one, if nothing else happens.
+    pub fn next(&mut self, now: Instant) -> Result<Decision, Option<Instant>> {
+        if ![Part::Nodes, Part::Pods, Part::Namespaces].iter().all(|part| self.read.contains(part)) {
+            return Err(None);
+        }
+        let pod = self.queue.take(now)?;
+        self.cluster.make_room();
+        self.cluster.learn(&pod);
+        Ok(match place(&self.cluster, &pod, &mut self.turn) {
+            Placement::On(node) => {
+                self.cluster.put_pod(pod.clone(), &node, true);
+                Decision::Bind { pod, node }
+            }
+            Placement::Nowhere(refusal) => {
+                self.queue.refused(&pod.uid, refusal.kinds(), now);
+                Decision::Refused { pod, words: refusal.words() }
+            }
+        })
+    }
+
+    /// A pod could not be given its node: it is looked at again after a pause, if it still has none.
+    pub fn unbound(&mut self, uid: &str, now: Instant) {
+        if self.cluster.forget(uid) {
+            self.queue.changed(GOES, now);
+        }
+        self.queue.mishap(uid, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What is decided as things come and go.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::scheduler::samples::{near, node, pod, pod_with};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn state(nodes: &[&str], now: Instant) -> State {
+    let mut state = State::default();
+    state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
+    state.replace_namespaces(Vec::new(), now);
+    state.replace_pods(Vec::new(), now);
+    state
+}
+
+fn decided(state: &mut State, now: Instant) -> String {
+    match state.next(now) {
+        Ok(Decision::Bind { pod, node }) => format!("{} on {node}", pod.name),
+        Ok(Decision::Refused { pod, words }) => format!("{}: {words}", pod.name),
+        Err(_) => "nothing".to_owned(),
+    }
+}
+
+#[test]
+fn nothing_is_decided_before_everything_is_read() {
+    let (mut state, now) = (State::default(), Instant::now());
+    state.put_pod(pod("p", json!({})), now);
+    state.put_node(node("a", "x"), now);
+    assert_eq!(decided(&mut state, now), "nothing");
+}
+
+#[test]
+fn a_pod_waits_for_a_node_and_gets_it() {
+    let now = Instant::now();
+    let mut state = state(&[], now);
+    state.put_pod(pod("p", json!({})), now);
+    assert_eq!(decided(&mut state, now), "p: no nodes available to schedule pods");
+    state.put_node(node("a", "x"), now);
+    assert_eq!(decided(&mut state, now), "nothing", "it pauses");
+    assert_eq!(decided(&mut state, now + SECOND), "p on a");
+    // What the server says from before the binding changes nothing.
+    state.put_pod(pod("p", json!({})), now);
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
+    state.put_pod(pod("p", json!({"nodeName": "a"})), now);
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
+}
+
+#[test]
+fn what_a_pod_says_of_its_work_wakes_nobody() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    state.put_pod(pod("there", json!({"nodeName": "a"})), now);
+    state.put_pod(pod("p", near("podAffinity", "none", "zone")), now);
+    assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
+    let mut told = pod("there", json!({"nodeName": "a"}));
+    told.revision = "2".to_owned();
+    state.put_pod(told, now);
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
+    state.put_pod(pod_with("new", json!({}), json!({"app": "none"}), json!({"nodeName": "a"})), now);
+    assert_eq!(decided(&mut state, now + SECOND), "p on a");
+}
+
+#[test]
+fn what_was_decided_counts_until_it_fails() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    let large = |name: &str| pod_with(name, json!({"cpu": "3"}), json!({}), json!({}));
+    state.put_pod(large("p"), now);
+    state.put_pod(large("q"), now);
+    assert_eq!(decided(&mut state, now), "p on a");
+    assert!(decided(&mut state, now).starts_with("q: 0/1 nodes are available: 1 Insufficient cpu."));
+    state.unbound("p", now);
+    assert_eq!(decided(&mut state, now), "nothing");
+    let after = [decided(&mut state, now + SECOND), decided(&mut state, now + SECOND)];
+    assert!(after[0].ends_with(" on a") && after[1].contains("Insufficient cpu"), "{after:?}");
+}
+
+#[test]
+fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    state.put_pod(pod("p", json!({"schedulerName": "mine"})), now);
+    assert_eq!(decided(&mut state, now), "nothing");
+    let large =
+        |name: &str, node: &str| pod_with(name, json!({"cpu": "3"}), json!({}), json!({"nodeName": node}));
+    state.put_pod(large("r", "a"), now);
+    state.put_pod(large("q", ""), now);
+    assert!(decided(&mut state, now).contains("Insufficient cpu"));
+    let mut over = large("r", "a");
+    over.is_over = true;
+    state.put_pod(over, now);
+    assert_eq!(decided(&mut state, now + SECOND), "q on a");
+    // A list without it says that it is gone.
+    state.replace_pods(Vec::new(), now);
+    state.put_pod(large("s", ""), now);
+    assert_eq!(decided(&mut state, now + SECOND), "s on a");
+}

@@ -1,0 +1,274 @@
+//! What becomes of pods on a master with nodes: they are bound, spread, refused in the stock words, held by gates, and bound once
+//! by however many schedulers.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tests::{DEADLINE, Master, Process, binary, wait_until};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NODES: &str = "/api/v1/nodes";
+
+/// A master and its administrator.
+struct Bed {
+    master: Master,
+    client: reqwest::Client,
+}
+
+impl Bed {
+    async fn new() -> Self {
+        let mut master = Master::new().with_flags(["--scheduler=true"]);
+        master.start().await;
+        Self::of(master)
+    }
+
+    fn of(master: Master) -> Self {
+        Self { client: master.client(), master }
+    }
+
+    async fn send(&self, method: reqwest::Method, path: &str, body: Option<&Value>) -> (u16, Value) {
+        let mut request = self.client.request(method.clone(), self.master.url(path));
+        if let Some(body) = body {
+            let media_type = match method {
+                reqwest::Method::PATCH => "application/merge-patch+json",
+                _ => "application/json",
+            };
+            request = request.header("content-type", media_type).body(body.to_string());
+        }
+        let response = request.send().await.unwrap();
+        let code = response.status().as_u16();
+        (code, serde_json::from_str(&response.text().await.unwrap()).unwrap())
+    }
+
+    async fn make(&self, path: &str, object: &Value) {
+        let (code, made) = self.send(reqwest::Method::POST, path, Some(object)).await;
+        assert_eq!(code, 201, "{made}");
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.send(reqwest::Method::GET, path, None).await.1
+    }
+
+    async fn patch(&self, path: &str, patch: &Value) {
+        let (code, answer) = self.send(reqwest::Method::PATCH, path, Some(patch)).await;
+        assert_eq!(code, 200, "{answer}");
+    }
+
+    async fn delete(&self, path: &str) {
+        let now = json!({"gracePeriodSeconds": 0});
+        let (code, answer) = self.send(reqwest::Method::DELETE, path, Some(&now)).await;
+        assert_eq!(code, 200, "{answer}");
+    }
+
+    /// A node of four cores in that zone, with these fields of `spec`.
+    async fn node(&self, name: &str, zone: &str, spec: Value) {
+        let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
+        let has = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
+        let status = json!({"capacity": has, "allocatable": has});
+        self.make(
+            NODES,
+            &json!({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}),
+        )
+        .await;
+    }
+
+    /// Makes a pod that asks for so much of a processor, with these fields of `spec`.
+    async fn pod(&self, name: &str, cpu: &str, mut spec: Value) {
+        spec["containers"] = json!([{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]);
+        self.make(PODS, &json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec})).await;
+    }
+
+    async fn node_of(&self, name: &str) -> String {
+        let pod = self.get(&format!("{PODS}/{name}")).await;
+        pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits until the pod has a node, and says which.
+    async fn bound(&self, name: &str) -> String {
+        let look = async || match self.node_of(name).await {
+            none if none.is_empty() => Err(format!("{name} has no node")),
+            node => Ok(node),
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.master.log()))
+    }
+
+    /// Waits until the pod says that of why it has no node.
+    async fn waits(&self, name: &str, reason: &str, words: &str) {
+        let look = async || {
+            let pod = self.get(&format!("{PODS}/{name}")).await;
+            let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let found = conditions.iter().find(|condition| condition["type"] == "PodScheduled").cloned();
+            match found {
+                Some(found) if found["reason"] == reason && found["message"] == words => Ok(()),
+                other => Err(format!("{name}: {other:?}")),
+            }
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.master.log()));
+    }
+
+    /// Waits until there is an event of that reason about the pod, and says its message.
+    async fn event(&self, name: &str, reason: &str) -> String {
+        let look = async || {
+            let events = self.get("/api/v1/namespaces/default/events").await;
+            let found = events["items"].as_array().unwrap().iter();
+            let mut found =
+                found.filter(|event| event["involvedObject"]["name"] == name && event["reason"] == reason);
+            found.next().map(|event| event["message"].as_str().unwrap().to_owned()).ok_or(events.to_string())
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("no {reason} of {name}: {seen}"))
+    }
+
+    /// A scheduler beside the master.
+    async fn scheduler(&self, name: &str) -> Process {
+        let kubeconfig = self.master.user("system:kube-scheduler", &[]).await;
+        let mut command = Command::new(binary("master"));
+        command.args(["scheduler", "--kubeconfig"]).arg(kubeconfig);
+        Process::start(&mut command, &self.master.data_dir().join(format!("{name}.log")))
+    }
+}
+
+/// The words of a pod that no node can have, for which ending others would not help or nobody could be ended.
+fn words(nodes: usize, why: &str, victims: usize) -> String {
+    let none = format!("0/{nodes} nodes are available:");
+    let mut room = Vec::new();
+    if victims > 0 {
+        room.push(format!("{victims} No preemption victims found for incoming pod"));
+    }
+    if victims < nodes {
+        room.push(format!("{} Preemption is not helpful for scheduling", nodes - victims));
+    }
+    format!("{none} {why}. preemption: {none} {}.", room.join(", "))
+}
+
+#[tokio::test]
+async fn pods_get_nodes_or_the_reason_why_not() {
+    let bed = Bed::new().await;
+    bed.pod("early", "1", json!({})).await;
+    bed.waits("early", "Unschedulable", "no nodes available to schedule pods").await;
+    bed.node("a", "x", json!({})).await;
+    assert_eq!(bed.bound("early").await, "a");
+    assert_eq!(bed.event("early", "Scheduled").await, "Successfully assigned default/early to a");
+    let pod = bed.get(&format!("{PODS}/early")).await;
+    let scheduled = pod["status"]["conditions"].as_array().unwrap();
+    assert!(scheduled.iter().any(|of| of["type"] == "PodScheduled" && of["status"] == "True"), "{pod}");
+
+    let taint = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
+    bed.node("b", "x", json!({"taints": [taint]})).await;
+    bed.node("c", "y", json!({"unschedulable": true})).await;
+    bed.pod("large", "3500m", json!({})).await;
+    let why = "1 Insufficient cpu, 1 node(s) had untolerated taint {k: v}, 1 node(s) were unschedulable";
+    bed.waits("large", "Unschedulable", &words(3, why, 1)).await;
+    assert_eq!(bed.event("large", "FailedScheduling").await, words(3, why, 1));
+    // A node that is free for all again is noticed.
+    bed.patch(&format!("{NODES}/c"), &json!({"spec": {"unschedulable": null}})).await;
+    assert_eq!(bed.bound("large").await, "c");
+    bed.pod("bears", "3500m", json!({"tolerations": [{"key": "k", "operator": "Exists"}]})).await;
+    assert_eq!(bed.bound("bears").await, "b");
+    // Room that is given back is used.
+    bed.pod("next", "3500m", json!({"nodeSelector": {"kubernetes.io/hostname": "c"}})).await;
+    let why = "1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {k: v}";
+    bed.waits("next", "Unschedulable", &words(3, why, 1)).await;
+    bed.delete(&format!("{PODS}/large")).await;
+    assert_eq!(bed.bound("next").await, "c");
+}
+
+#[tokio::test]
+async fn pods_are_spread_and_kept_apart() {
+    let bed = Bed::new().await;
+    for (name, zone) in [("a", "x"), ("b", "x"), ("c", "y")] {
+        bed.node(name, zone, json!({})).await;
+    }
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let spread = json!({"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]});
+    let mut zones = BTreeMap::<&str, usize>::new();
+    for count in 0..6 {
+        bed.pod(&format!("spread-{count}"), "10m", spread.clone()).await;
+    }
+    for count in 0..6 {
+        let node = bed.bound(&format!("spread-{count}")).await;
+        *zones.entry(if node == "c" { "y" } else { "x" }).or_default() += 1;
+    }
+    assert_eq!(zones, BTreeMap::from([("x", 3), ("y", 3)]));
+
+    let apart = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"group": "one"}}, "topologyKey": "kubernetes.io/hostname"}]}}});
+    for count in 0..4 {
+        let mut pod = json!({"metadata": {"name": format!("apart-{count}"), "labels": {"group": "one"}}, "spec": apart});
+        pod["spec"]["containers"] = json!([{"name": "c", "image": "i"}]);
+        bed.make(PODS, &pod).await;
+    }
+    let look = async || {
+        let mut nodes = Vec::new();
+        for count in 0..4 {
+            nodes.push(bed.node_of(&format!("apart-{count}")).await);
+        }
+        nodes.sort();
+        if nodes == ["", "a", "b", "c"] { Ok(()) } else { Err(format!("{nodes:?}")) }
+    };
+    wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", bed.master.log()));
+    for count in 0..4 {
+        let name = format!("apart-{count}");
+        if bed.node_of(&name).await.is_empty() {
+            bed.waits(&name, "Unschedulable", &words(3, "3 node(s) didn't match pod anti-affinity rules", 3))
+                .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn gates_hold_pods_and_others_pods_are_theirs() {
+    let bed = Bed::new().await;
+    bed.node("a", "x", json!({})).await;
+    bed.pod("gated", "1", json!({"schedulingGates": [{"name": "example.com/g"}]})).await;
+    bed.pod("mine", "1", json!({"schedulerName": "mine"})).await;
+    bed.waits("gated", "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates").await;
+    bed.pod("free", "1", json!({})).await;
+    assert_eq!(bed.bound("free").await, "a");
+    assert_eq!(bed.node_of("gated").await, "");
+    bed.patch(&format!("{PODS}/gated"), &json!({"spec": {"schedulingGates": null}})).await;
+    assert_eq!(bed.bound("gated").await, "a");
+    assert_eq!(bed.node_of("mine").await, "");
+}
+
+#[tokio::test]
+async fn the_first_is_the_highest_and_of_two_schedulers_one_works_and_the_other_takes_over() {
+    let bed = Bed::of(Master::running().await);
+    bed.node("a", "x", json!({})).await;
+    bed.node("b", "x", json!({})).await;
+    let class = json!({"metadata": {"name": "high"}, "value": 1000});
+    bed.make("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
+    let on_b = json!({"nodeSelector": {"kubernetes.io/hostname": "b"}});
+    bed.pod("low", "4", on_b.clone()).await;
+    let mut high = on_b;
+    high["priorityClassName"] = "high".into();
+    bed.pod("high", "4", high).await;
+    let mut first = bed.scheduler("first").await;
+    assert_eq!(bed.bound("high").await, "b");
+    let why = "1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector";
+    bed.waits("low", "Unschedulable", &words(2, why, 1)).await;
+    bed.delete(&format!("{PODS}/low")).await;
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
+    let holder = async || bed.get(LEASE).await["spec"]["holderIdentity"].as_str().unwrap().to_owned();
+    let before = holder().await;
+    let _second = bed.scheduler("second").await;
+    for count in 0..20 {
+        bed.pod(&format!("p{count}"), "100m", json!({})).await;
+    }
+    for count in 0..20 {
+        assert_eq!(bed.bound(&format!("p{count}")).await, "a");
+    }
+    assert_eq!(holder().await, before);
+    first.signal(rustix::process::Signal::TERM);
+    let look = async || first.ended().ok_or_else(|| "it still runs".to_owned());
+    assert!(wait_until(DEADLINE, look).await.unwrap().success());
+    bed.pod("after", "100m", json!({})).await;
+    assert_eq!(bed.bound("after").await, "a");
+    assert_ne!(holder().await, before);
+    let events = bed.get("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled").await;
+    let twice = events["items"].as_array().unwrap().iter().find(|event| event["count"] != 1);
+    assert!(twice.is_none(), "bound twice: {twice:?}");
+}
