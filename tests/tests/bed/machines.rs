@@ -62,7 +62,9 @@ fn is_desk_heard(bed: &Bed, by: &Machine, version: u8) -> bool {
 
 async fn hears_desk(bed: &Bed, by: &Machine) {
     for version in VERSIONS {
-        let look = async || is_desk_heard(bed, by, version).then_some(()).ok_or(version);
+        let look = async || {
+            is_desk_heard(bed, by, version).then_some(()).ok_or_else(|| format!("not by IPv{version}"))
+        };
         wait_until(DEADLINE, look).await.unwrap();
     }
 }
