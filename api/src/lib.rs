@@ -13,6 +13,7 @@ pub mod legacy;
 pub mod object;
 pub mod patch;
 pub mod path;
+pub mod pod_ranges;
 pub mod problem;
 pub mod protobuf;
 pub mod qos;

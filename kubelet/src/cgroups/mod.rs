@@ -103,7 +103,7 @@ impl Cgroups {
         let mut released = self.weigh(uid, None);
         for class in ["", "/burstable", "/besteffort"] {
             let path = format!("{KUBEPODS}{class}/pod{uid}");
-            for directory in self.directories(&path) {
+            for directory in self.found(&path) {
                 match std::fs::remove_dir(&directory) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         released = released.and(Err(named(&directory, &error)));
@@ -131,6 +131,15 @@ impl Cgroups {
             }
             Version::V2 => vec![self.root.join(path)],
         }
+    }
+
+    /// Every directory of one cgroup that is there: the engine's runtime makes it for the controllers that are none of ours as well.
+    fn found(&self, path: &str) -> Vec<PathBuf> {
+        let trees = match self.version {
+            Version::V1 => std::fs::read_dir(&self.root).into_iter().flatten().flatten().map(|tree| tree.path()).collect(),
+            Version::V2 => vec![self.root.clone()],
+        };
+        trees.into_iter().map(|tree| tree.join(path)).filter(|directory| directory.is_dir()).collect()
     }
 
     fn make(&self, path: &str) -> io::Result<()> {

@@ -12,7 +12,8 @@ pub const FLAGS: &[&str] =
 /// A range of pods.
 pub fn range(text: &str) -> Result<IpNet, Wanted> {
     let range = text.parse::<IpNet>().map(|range| range.trunc());
-    range.map_err(|_| "is no network, write one like 10.244.0.0/16".to_owned())
+    let range = range.map_err(|_| "is no network, write one like 10.244.0.0/16".to_owned())?;
+    api::pod_ranges::unfit(&range).map_or(Ok(range), Err)
 }
 
 /// What these flags say together and should not.

@@ -111,6 +111,16 @@ fn a_range_that_would_mean_nothing_is_refused() {
 }
 
 #[test]
+fn addresses_of_something_else_are_none_of_pods() {
+    for range in ["127.0.0.0/24", "224.0.0.0/24", "255.255.255.0/24", "ff02::/64"] {
+        let [mistake] = &mistakes(&with_file(), &format!("{HEAD}podCIDR: {range}\n"))[..] else {
+            panic!("not one mistake")
+        };
+        assert!(mistake.contains(range) && mistake.contains("no range that pods can have"), "{mistake}");
+    }
+}
+
+#[test]
 fn stock_fields_without_effect_are_named() {
     let read = ok(&with_file(), &format!("{HEAD}cpuManagerPolicy: static\nfeatureGates: {{X: true}}\n"));
     assert_eq!(

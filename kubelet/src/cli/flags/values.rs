@@ -40,6 +40,9 @@ pub fn ranges(text: &str) -> Result<Vec<IpNet>, Wanted> {
         if range != range.trunc() {
             return Err(format!("is no range: {part} lies within {}", range.trunc()));
         }
+        if let Some(why) = api::pod_ranges::unfit(&range) {
+            return Err(why);
+        }
         if range.max_prefix_len() - range.prefix_len() < 2 {
             return Err(format!("has no room for pods: {part} is a handful of addresses at most"));
         }

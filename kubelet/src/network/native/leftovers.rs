@@ -21,11 +21,12 @@ const NODES: &str = "nodes";
 /// When it cannot be written down which are left.
 pub(super) fn give_back(directory: &Path, node: &str, keeps: bool) -> io::Result<()> {
     let path = directory.join(NODES);
-    let known = match fs::read_to_string(&path) {
-        Ok(text) => text.lines().map(str::to_owned).collect(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::from([node.to_owned()]),
+    let before = match fs::read_to_string(&path) {
+        Ok(text) => Some(text),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error),
     };
+    let known: BTreeSet<String> = before.as_deref().unwrap_or(node).lines().map(str::to_owned).collect();
     let is_left = |name: &String| {
         let left = take_down_unused(name);
         left.unwrap_or_else(|error| {
@@ -40,6 +41,10 @@ pub(super) fn give_back(directory: &Path, node: &str, keeps: bool) -> io::Result
         left.insert(node.to_owned());
     }
     let text: String = left.iter().map(|name| format!("{name}\n")).collect();
+    if before.as_ref() == Some(&text) {
+        // Nor is a full disk a reason not to begin.
+        return Ok(());
+    }
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(text.as_bytes())?;
     file.persist(path)?;

@@ -128,7 +128,9 @@ impl Native {
         let choosing = range::lock()?;
         let Settings { node, directory, ranges: given, host_dns, servers } = settings;
         let (records, found) = Records::open(&directory)?;
-        leftovers::give_back(&directory, &node, true)?;
+        if let Err(error) = leftovers::give_back(&directory, &node, true) {
+            tracing::warn!(%error, "cannot see or write down what earlier kubelets left of the network of pods");
+        }
         let across = Across::new(&node);
         let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.

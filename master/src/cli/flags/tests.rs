@@ -212,6 +212,7 @@ fn nodes_get_pieces_of_ranges() {
     }
     for (ranges, sizes, expected) in [
         ("10.0.0.0/8,10.244.0.0/16", ["", "", ""], "two ranges of one family"),
+        ("127.0.0.0/16", ["", "", ""], "127.0.0.0/8 is for every machine's own loopback"),
         ("10.0.0.0/8,fd00::/48", ["24", "", ""], "--node-cidr-mask-size-ipv4 and"),
         ("10.0.0.0/25", ["", "", ""], "--node-cidr-mask-size-ipv4 is 24"),
         ("10.0.0.0/16", ["31", "", ""], "from 16 to 30"),

@@ -100,10 +100,9 @@ impl<'a> Claims<'a> {
     fn refusal(&self, member: &Member, range: IpNet) -> Option<String> {
         let Member { name, is_older, .. } = member;
         let node = self.scene.node;
-        if !is_for_pods(&range) {
+        if let Some(why) = api::pod_ranges::unfit(&range) {
             return Some(format!(
-                "node {name} has {range} for its pods, which is no range that pods can have: its pods are not reached; have \
-                 the cluster give it another"
+                "the range {range} of node {name} {why}: its pods are not reached; have the cluster give it another"
             ));
         }
         if let Some(own) = self.scene.current.iter().find(|own| meet(own, &range)) {
@@ -157,23 +156,6 @@ fn machines(scene: &Scene<'_>) -> BTreeMap<IpAddr, String> {
         all.extend(counted(member).map(|address| (address, of_node.clone())));
     }
     all
-}
-
-/// Whether addresses of it may be those of pods.
-fn is_for_pods(range: &IpNet) -> bool {
-    let is_within = |all: &str| all.parse::<IpNet>().is_ok_and(|all| meet(&all, range));
-    ![
-        "0.0.0.0/8",
-        "127.0.0.0/8",
-        "169.254.0.0/16",
-        "224.0.0.0/3",
-        "::/96",
-        "::ffff:0:0/96",
-        "fe80::/10",
-        "ff00::/8",
-    ]
-    .into_iter()
-    .any(is_within)
 }
 
 /// What two ranges have in common: the smaller.
