@@ -136,7 +136,12 @@ impl Cgroups {
     /// Every directory of one cgroup that is there: the engine's runtime makes it for the controllers that are none of ours as well.
     fn found(&self, path: &str) -> Vec<PathBuf> {
         let trees = match self.version {
-            Version::V1 => std::fs::read_dir(&self.root).into_iter().flatten().flatten().map(|tree| tree.path()).collect(),
+            Version::V1 => std::fs::read_dir(&self.root)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|tree| tree.path())
+                .collect(),
             Version::V2 => vec![self.root.clone()],
         };
         trees.into_iter().map(|tree| tree.join(path)).filter(|directory| directory.is_dir()).collect()
