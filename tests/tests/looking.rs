@@ -105,6 +105,6 @@ fn the_kubelet_has_its_own_settings_of_the_allocator() {
     let mut command = Command::new(binary("kubelet"));
     let told = command.arg("--version").env("_RJEM_MALLOC_CONF", "confirm_conf:true").output().unwrap();
     let told = String::from_utf8(told.stderr).unwrap();
-    let narenas = told.lines().filter(|line| line.contains("Set conf value: narenas:"));
-    assert_eq!(narenas.last(), Some("<jemalloc>: -- Set conf value: narenas:1"), "{told}");
+    let mut narenas = told.lines().filter(|line| line.contains("Set conf value: narenas:"));
+    assert_eq!(narenas.next_back(), Some("<jemalloc>: -- Set conf value: narenas:1"), "{told}");
 }
