@@ -51,7 +51,7 @@ pub struct Told {
 pub struct Events(mpsc::Sender<Told>);
 
 impl Events {
-    /// A way, and its end for [`write`].
+    /// A way, and its end for `write`.
     pub fn new() -> (Self, mpsc::Receiver<Told>) {
         let (sender, receiver) = mpsc::channel(MOST_WAITING);
         (Self(sender), receiver)
