@@ -13,7 +13,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::watch;
 
 use super::is_told_elsewhere;
-use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::identity::{Api, Trouble, Voice, chance, pause_after};
 
 /// Objects of a list that are asked for at once; the server keeps the rest for the next question.
 const PIECE: usize = 100;
@@ -77,9 +77,9 @@ pub async fn follow<T: DeserializeOwned + Send>(
                     );
                     voice.warn("ClusterUnheard", text, Timestamp::now());
                 }
-                let pause = back_off(failures, chance());
+                let pause = pause_after(&trouble, failures, SILENCE, chance());
                 failures = failures.saturating_add(1);
-                pause.max(trouble.retry_after().unwrap_or_default().min(SILENCE))
+                pause
             }
         };
         tokio::select! {

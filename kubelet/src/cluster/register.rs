@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::{NODES, is_told_elsewhere, node};
-use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::identity::{Api, Trouble, Voice, chance, pause_after};
 use crate::network::Members;
 
 /// How the node is is told so often though nothing has changed: the stock `nodeStatusReportFrequency`.
@@ -69,8 +69,7 @@ impl Register {
                 }
                 Err(trouble) => {
                     self.complain(&trouble, failures);
-                    let asked = trouble.retry_after().unwrap_or_default().min(LONGEST_OBEYED);
-                    let pause = back_off(failures, chance()).max(asked);
+                    let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
                     failures = failures.saturating_add(1);
                     tokio::select! {
                         changed = self.apis.changed() => if changed.is_err() { return },

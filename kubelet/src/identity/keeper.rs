@@ -156,10 +156,9 @@ impl Keeper {
                     );
                     self.session = None;
                     self.found = None;
-                    let pause = pace::back_off(self.failures, chance());
+                    let pause = pace::pause_after(&trouble, self.failures, LONGEST_OBEYED, chance());
                     self.failures = self.failures.saturating_add(1);
-                    let asked = trouble.retry_after().unwrap_or_default().min(LONGEST_OBEYED);
-                    tokio::time::sleep(pause.max(asked)).await;
+                    tokio::time::sleep(pause).await;
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::certificate::Certificate;
+use super::trouble::Trouble;
 
 /// A certificate is renewed when so much of its life has passed, as the stock kubelet does it; where in between is by chance, so that
 /// nodes that joined together do not come together again.
@@ -42,6 +43,11 @@ fn life(certificate: &Certificate) -> (i64, Duration) {
     let facts = &certificate.facts;
     let from = certificate.since.as_second().clamp(facts.from, facts.until.max(facts.from));
     (from, Duration::from_secs(u64::try_from(facts.until - from).unwrap_or_default()))
+}
+
+/// The pause after a try that failed so, longer where the server asks for that, which is obeyed up to a limit.
+pub fn pause_after(trouble: &Trouble, failures: u32, obeyed: Duration, share: f64) -> Duration {
+    back_off(failures, share).max(trouble.retry_after().unwrap_or_default().min(obeyed))
 }
 
 /// The pause before a cluster is asked again who it is, by whoever holds that certificate.

@@ -1,6 +1,7 @@
 //! Who gives pods their network, as asked for or as it works here.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -55,6 +56,13 @@ async fn open(
     }
 }
 
+/// Takes down what is left of a network that the node had and has no more.
+async fn give_back(directory: PathBuf, node: &str) {
+    if let Err(error) = native::give_back(directory, node.to_owned()).await {
+        tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
+    }
+}
+
 /// Connects pods as it was asked for, or as it works best here: by the kubelet itself, or by the engine where that cannot be.
 /// `members` are those of the cluster that this node belongs to.
 ///
@@ -74,9 +82,7 @@ pub(super) async fn connect(
     let gives = options.pod_network != Some(PodNetwork::Docker);
     let is_in_use = Native::is_in_use(&directory);
     if !gives && !is_in_use {
-        if let Err(error) = native::give_back(directory, options.node_name.clone()).await {
-            tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
-        }
+        give_back(directory, &options.node_name).await;
         return Ok(of_engine(engine, Ok(())));
     }
     let is_stopping = || *stopped.borrow();
@@ -111,9 +117,7 @@ pub(super) async fn connect(
         Err(why) if is_stopping() => return Err(why),
         Err(why) => {
             // What an earlier kubelet laid leads nowhere now.
-            if let Err(error) = native::give_back(directory, options.node_name.clone()).await {
-                tracing::warn!(%error, "cannot see what is left of the network that pods of this node had from the kubelet");
-            }
+            give_back(directory, &options.node_name).await;
             let text = format!(
                 "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
             );

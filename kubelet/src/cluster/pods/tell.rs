@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use super::line::is_over;
 use super::{Shared, status};
 use crate::cluster::is_told_elsewhere;
-use crate::identity::{Api, Trouble, Voice, back_off, chance};
+use crate::identity::{Api, Trouble, Voice, chance, pause_after};
 use crate::observed::PodUid;
 use crate::report::{Latest, Reports};
 
@@ -67,8 +67,7 @@ impl Teller {
                     }
                     Err(trouble) => {
                         self.complain(&trouble, failures);
-                        let asked = trouble.retry_after().unwrap_or_default().min(LONGEST_OBEYED);
-                        let pause = back_off(failures, chance()).max(asked);
+                        let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
                         failures = failures.saturating_add(1);
                         tokio::select! {
                             changed = self.apis.changed() => if changed.is_err() { return },

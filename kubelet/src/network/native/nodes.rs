@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::net::IpAddr;
 use std::sync::{Arc, PoisonError};
 
 use ipnet::IpNet;
@@ -38,7 +39,8 @@ impl Native {
             troubles: BTreeSet::new(),
             failed: None,
         };
-        match self.adopt(own, &taken, &mut joined.news) {
+        let servers = (self.servers)();
+        match self.adopt(own, &taken, &servers, &mut joined.news) {
             Ok(Ok(())) => {}
             Ok(Err(why)) => joined.standing = Err(why),
             Err(error) => {
@@ -47,7 +49,7 @@ impl Native {
             }
         }
         let current = self.current();
-        self.across().keep_clear_of((self.servers)());
+        self.across().keep_clear_of(servers);
         let told = self.across().settle(&current, &members.others, |cluster| self.know_besides(cluster));
         joined.mended.extend(told.mended);
         joined.troubles.extend(told.troubles);
@@ -73,6 +75,7 @@ impl Native {
         &self,
         mut own: Own,
         taken: &[(IpNet, String)],
+        servers: &[IpAddr],
         news: &mut Vec<String>,
     ) -> io::Result<Result<(), String>> {
         let before = self.ranges().own.clone();
@@ -98,7 +101,7 @@ impl Native {
                  route away, or have the cluster give the node another range"
             )));
         }
-        if let Some(server) = range::held(&new, &(self.servers)()) {
+        if let Some(server) = range::held(&new, servers) {
             let (node, new) = (&self.node, range::list(&new, " and "));
             return Ok(Err(format!(
                 "the cluster has {new} for pods of node {node}, and the API server at {server} lies within, which would not be \

@@ -21,11 +21,6 @@ const FAMILIES: [Tables; 2] = [
     Tables { names: "/proc/thread-self/net/ip6_tables_names", programs: ["ip6tables-legacy", "ip6tables"] },
 ];
 
-/// Whether it is in use.
-pub fn is_used() -> bool {
-    FAMILIES.iter().any(Tables::are_used)
-}
-
 /// Lets pods behind a bridge through where the older firewall drops what no rule decides on; the chains that had to be opened. Does
 /// nothing where it is not in use.
 ///
