@@ -84,6 +84,22 @@ pub fn was_redirected() -> Vec<Expression> {
     vec![Expression::new("ct", &status), mask(&REDIRECTED.to_ne_bytes()), compare(false, &[0; 4])]
 }
 
+/// It is none of a connection that the kernel keeps track of.
+pub fn is_of_no_connection() -> Vec<Expression> {
+    const STATE: u32 = 0;
+    /// `NF_CT_STATE_INVALID_BIT` and `NF_CT_STATE_UNTRACKED_BIT` (linux/netfilter/nf_conntrack_common.h).
+    const UNKNOWN: u32 = 1 | 1 << 6;
+    let state = Attributes::new().number(1, FIRST).number(2, STATE);
+    vec![Expression::new("ct", &state), mask(&UNKNOWN.to_ne_bytes()), compare(false, &[0; 4])]
+}
+
+/// It goes the way of its connection's first packet, so it answers nothing.
+pub fn is_no_answer() -> Vec<Expression> {
+    const DIRECTION: u32 = 1;
+    let direction = Attributes::new().number(1, FIRST).number(2, DIRECTION);
+    vec![Expression::new("ct", &direction), compare(true, &[ORIGINAL])]
+}
+
 /// Its connection was addressed to what a map has a value for, whatever has become of the address since.
 pub fn was_addressed_to(family: Family, map: &str, by_address: bool) -> Vec<Expression> {
     /// `NFT_CT_PROTO_DST`.
@@ -148,6 +164,9 @@ pub fn jump(chain: &str) -> Expression {
 }
 
 const BASE_NETWORK: u32 = 1;
+
+/// `IP_CT_DIR_ORIGINAL`: the way of a connection's first packet.
+const ORIGINAL: u8 = 0;
 const BASE_TRANSPORT: u32 = 2;
 
 fn begins(family: Family, offset: u32, address: &[u8], bits: u8) -> Vec<Expression> {
@@ -175,7 +194,6 @@ fn words(family: Family) -> u32 {
 
 /// What a connection was asked for with, by its first packet.
 fn asked(key: u32, register: u32) -> Expression {
-    const ORIGINAL: u8 = 0;
     Expression::new("ct", &Attributes::new().number(1, register).number(2, key).bytes(3, &[ORIGINAL]))
 }
 

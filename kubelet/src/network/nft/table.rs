@@ -70,6 +70,8 @@ pub struct Hook {
 
 /// `NF_INET_PRE_ROUTING`.
 const PREROUTING: u32 = 0;
+/// `NF_INET_LOCAL_IN`.
+const INPUT: u32 = 1;
 /// `NF_INET_FORWARD`.
 pub const FORWARD: u32 = 2;
 /// `NF_INET_LOCAL_OUT`.
@@ -77,8 +79,8 @@ const OUTPUT: u32 = 3;
 /// `NF_INET_POST_ROUTING`.
 const POSTROUTING: u32 = 4;
 
-/// Before connections are looked up, when the answers to this host's own are still addressed to where they came from.
-const BEFORE_CONNECTIONS: i32 = -300;
+/// Where the filters of others stand (`NF_IP_PRI_FILTER`).
+const AMONG_FILTERS: i32 = 0;
 /// Before the rules of Docker (-100): the first rule that changes a destination is the last.
 const BEFORE_DNAT: i32 = -105;
 /// Before the rules of Docker (100), for sources.
@@ -233,17 +235,22 @@ impl<'a> Table<'a> {
         self.rules.push((chain, format!("{says} [{digest}]"), expressions));
     }
 
-    /// The way back of connections from this host to `localhost` is open on the bridge, for nobody else.
+    /// The way back of connections from this host to `localhost` is open on the bridge, for nobody else: not for the first packet
+    /// of a connection, which none has sent elsewhere yet, nor for any that arrives all the same. What only passes by, as
+    /// packets between pods do, meets none of it but the first time.
     fn guard(&mut self) {
         // Of the sixth version, the kernel takes no such packet from a link whatever is set.
         let (loopback, bits) = Family::V4.loopback();
-        let expressions = [
+        let to_localhost = [
             on::comes_in_by(&self.node.bridge),
             on::is_of(Family::V4),
             on::is_to(Family::V4, &loopback, bits),
-            vec![on::drop()],
-        ];
-        self.rule(GUARD, "pods do not reach what listens on this host alone", expressions.concat());
+        ]
+        .concat();
+        let says = "pods do not reach what listens on this host alone";
+        for (chain, more) in [(IN, vec![]), (GUARD, on::is_of_no_connection()), (GUARD, on::is_no_answer())] {
+            self.rule(chain, says, [to_localhost.clone(), more, vec![on::drop()]].concat());
+        }
     }
 
     fn redirect(&mut self) {
@@ -362,7 +369,7 @@ fn comment_bytes(comment: &str) -> Vec<u8> {
 
 fn chains() -> [(&'static str, Option<Hook>); 5] {
     [
-        (GUARD, Some(Hook::new("filter", PREROUTING, BEFORE_CONNECTIONS))),
+        (GUARD, Some(Hook::new("filter", INPUT, AMONG_FILTERS))),
         (PORTS, None),
         (IN, Some(Hook::new("nat", PREROUTING, BEFORE_DNAT))),
         (OWN, Some(Hook::new("nat", OUTPUT, BEFORE_DNAT))),

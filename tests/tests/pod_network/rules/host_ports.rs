@@ -173,6 +173,12 @@ async fn pods_do_not_reach_what_listens_on_the_host_alone() {
     assert!(reaches(), "the test proves nothing unless the way is open without rules");
     ensure(&node(), &[port("127.0.0.1", 8080, At::PodB)]);
     assert!(!reaches());
+    // Whether the kernel keeps track of the packets or not.
+    run("nft add table ip loose");
+    run("nft 'add chain ip loose each { type filter hook prerouting priority -300; }'");
+    run("nft add rule ip loose each notrack");
+    assert!(!reaches());
+    run("nft delete table ip loose");
     // Nor does what is open to the host alone lead to pods from pods.
     stage.assert_unheard(At::PodA, "127.0.0.1:8080");
     stage.assert_heard(At::Node, "127.0.0.1:8080", At::PodB, gateway(4));
