@@ -78,10 +78,14 @@ async fn nodes(arguments: &Arguments, table: &mut Table) {
         machine.join(&master, &[]).await;
         pods.push(pod(&machine.node, "a").await);
     }
-    for (other, what, target) in [
-        (1, "(f) node to node, a segment", SEGMENT),
-        (2, "(f) node to node, a router between", ACROSS_A_ROUTER),
+    for (other, what, target, link) in [
+        (1, "(f) node to node, a segment", SEGMENT, None),
+        (2, "(f) node to node, a router between", ACROSS_A_ROUTER, None),
+        (1, "(f) node to node, a segment of 10 Gbit/s", SEGMENT, Some(10)),
     ] {
+        if let Some(gigabits) = link {
+            machines.iter().for_each(|machine| machine.narrow(gigabits));
+        }
         let ways = [place(&pods[0]), place(&pods[other])];
         let links = [bare(&machines[0]), bare(&machines[other])];
         let reached = async || ways[0].reaches(&ways[1]).map_err(|error| error.to_string());

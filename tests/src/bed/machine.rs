@@ -159,6 +159,12 @@ impl Machine {
         self.late = Some(self.switch.slow(&self.port(), self.place.segment, delay, lost, &log));
     }
 
+    /// Its link takes no more than so many gigabits a second from it, until its power is cut.
+    pub fn narrow(&self, gigabits: u32) {
+        // Room for what arrives while the kernel is at something else, so that it is the rate that counts.
+        self.run(&format!("tc qdisc replace dev eth0 root tbf rate {gigabits}gbit burst 1mb latency 10ms"));
+    }
+
     /// What it sends to another machine is lost, and nobody is told; what comes from there arrives.
     pub fn lose_towards(&self, other: &Self) {
         self.switch.lose(&self.port(), &other.port(), &other.addresses());
