@@ -33,6 +33,7 @@ use crate::runtime::Runtime;
 use crate::spec::Facts;
 use crate::volumes::Volumes;
 pub use finished::Finished;
+pub use record::nodes;
 
 /// What every worker of a node works with.
 pub struct Tools {
