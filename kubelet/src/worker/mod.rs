@@ -8,6 +8,7 @@ mod finished;
 mod hashes;
 mod hooks;
 mod meter;
+mod orphan;
 pub mod pool;
 mod record;
 mod refers;
