@@ -281,6 +281,14 @@ impl World {
         self.run(&[&["run"], &own[..], &same[..]].concat()).await
     }
 
+    /// Runs a kubelet that is called so on the same directory and engine, until it ends.
+    pub async fn renamed(&self, node: &str) -> Output {
+        let root_dir = self.root_dir().display().to_string();
+        let own = ["--root-dir", &root_dir, "--port", "0", "--healthz-port", "0"];
+        let other = ["--docker-endpoint", &self.endpoint, "--hostname-override", node];
+        self.run(&[&["run"], &own[..], &other[..]].concat()).await
+    }
+
     async fn run(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(binary("kubelet"));
         command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::fs;
+use std::path::Path;
+
 use tests::manifest::{FOREVER, container, pod, scripted, sleeper};
 use tests::{World, free_port};
 
@@ -115,6 +118,53 @@ async fn a_second_kubelet_of_the_same_name_is_refused() {
     world.kill();
     world.start().await;
     world.wait_ready("a").await;
+}
+
+#[tokio::test]
+async fn another_name_on_the_same_directory_waits_until_the_pods_of_the_old_one_have_gone() {
+    let mut world = World::running("old-name").await;
+    world.write("a.yaml", &sleeper("a"));
+    let pod = world.wait_ready("a").await;
+    world.stop().await;
+    let before = world.containers().await;
+    let (old, new) = (world.node.clone(), format!("{}-anew", world.node));
+    let directory = world.root_dir().join("pods").join(pod.uid());
+    let refused = async |world: &World, why: &str| {
+        let refused = world.renamed(&new).await;
+        let last = refused.stderr.lines().last().unwrap_or_default().to_owned();
+        let remedy = format!("--hostname-override {old}");
+        let says_all =
+            [&old, &new, why, &remedy, "another --root-dir"].iter().all(|said| last.contains(*said));
+        assert!(refused.code == 1 && says_all, "{why}: {}", refused.stderr);
+        assert!(directory.join("record.json").exists());
+    };
+    refused(&world, "1 of its pods still runs").await;
+    // A directory of before the name was kept there.
+    let kept = world.root_dir().join("node");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), format!("{old}\n"));
+    fs::remove_file(&kept).unwrap();
+    refused(&world, "1 of its pods still runs").await;
+    assert_eq!(world.containers().await, before);
+
+    // While no engine answers, the old name begins at once, and the new one not at all.
+    let engine = world.engine.address().trim_start_matches("unix://").to_owned();
+    world.engine_at(&world.path("nobody.sock"));
+    refused(&world, "whether any of its pods are left nobody can say").await;
+    world.start().await;
+    world.stop().await;
+    assert!(kept.exists());
+    refused(&world, "whether any of its pods are left nobody can say").await;
+
+    world.engine_at(Path::new(&engine));
+    world.remove("a.yaml");
+    world.start().await;
+    world.wait_gone("a").await;
+    world.stop().await;
+    world.node = new;
+    world.write("b.yaml", &sleeper("b"));
+    world.start().await;
+    world.wait_ready("b").await;
+    assert_eq!(fs::read_to_string(&kept).unwrap(), format!("{}\n", world.node));
 }
 
 #[tokio::test]

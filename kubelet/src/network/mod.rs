@@ -10,8 +10,10 @@ mod members;
 pub mod native;
 mod networked;
 pub mod nft;
+mod tell;
 
 pub use choice::obstacle;
 pub use members::{Member, Members, meet};
 pub use native::Native;
 pub use networked::Networked;
+pub use tell::tell;

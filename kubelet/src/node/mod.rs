@@ -4,6 +4,7 @@ mod addresses;
 mod claim;
 mod dns;
 mod machine;
+mod name;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use api::resources::ResourceList;
 
 pub use addresses::Addresses;
 pub use claim::{Claim, Taken};
+pub use name::{keep_name, kept_name};
 pub use report::{EngineState, labels, report};
 
 use crate::options::Options;

@@ -56,11 +56,11 @@ fn phase(input: &Input<'_>, plan: &Plan, view: &View<'_>) -> &'static str {
         return if terminal.succeeded { "Succeeded" } else { "Failed" };
     }
     if input.ending.is_some() {
+        let mains = &spec(input.pod).containers;
+        // Of a pod without any, nothing has ended.
         let all_rest = |want_success: bool| {
-            spec(input.pod)
-                .containers
-                .iter()
-                .all(|c| view.rests(c, false).is_some_and(|e| !want_success || e.code == 0))
+            let rests = |c| view.rests(c, false).is_some_and(|e| !want_success || e.code == 0);
+            !mains.is_empty() && mains.iter().all(rests)
         };
         if let Some(terminal) = &input.history.terminal {
             return if terminal.succeeded { "Succeeded" } else { "Failed" };

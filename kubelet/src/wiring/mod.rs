@@ -3,6 +3,7 @@
 mod dispatch;
 mod engine;
 mod network;
+mod renamed;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,21 +44,23 @@ const BIND_AGAIN: Duration = Duration::from_secs(5);
 /// Runs a kubelet until it is told to stop; containers are left running.
 ///
 /// # Errors
-/// When its directory or its node's name is taken, its directory cannot be written, or the engine's address makes no sense.
+/// When its directory or its node's name is taken, its directory is another node's or cannot be written, or the engine's address
+/// makes no sense.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     announce(&options);
     let root_dir = RootDir::take(&options.root_dir)?;
     let _claim = node::Claim::take(&options.node_name, &options.docker_endpoint, &options.root_dir)?;
+    let settings = docker::Settings {
+        log_max_bytes: options.container_log_max_bytes,
+        log_max_files: options.container_log_max_files,
+    };
+    renamed::settle(&options, &settings).await?;
     let (stop, stopped) = watch::channel(false);
     let outbox = Outbox::new();
     // Before anything is reported that a cluster has to be told.
     let reports = options.cluster.is_some().then(|| outbox.copied());
     let board = Board::new(&options.node_name);
     let health = Health::new();
-    let settings = docker::Settings {
-        log_max_bytes: options.container_log_max_bytes,
-        log_max_files: options.container_log_max_files,
-    };
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
     let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::identity;
-use crate::network::{Native, Networked, native, obstacle};
+use crate::network::{Native, Networked, native, obstacle, tell};
 use crate::node;
 use crate::options::{Options, PodNetwork};
-use crate::report::{About, Outbox, Severity};
+use crate::report::{Outbox, Severity};
 use crate::runtime::Runtime;
 
 /// The engine, with the network of pods that this node is to have.
@@ -95,17 +95,19 @@ pub(super) async fn connect(
             let cluster = options.cluster.clone();
             Box::new(move || cluster.as_ref().map(identity::servers).unwrap_or_default())
         },
+        is_of_cluster: options.cluster.is_some(),
     };
     let opened = match obstacle(&options.docker_endpoint).await {
-        Some(why) => Err(anyhow::anyhow!(why)),
-        None => open(settings, stopped).await.map_err(Into::into),
+        Some(why) => Err(io::Error::other(why)),
+        None => open(settings, stopped).await,
     };
     let is_asked_for = options.pod_network == Some(PodNetwork::Native) || !options.pod_cidrs.is_empty();
     let (native, notes) = match opened {
         Ok(opened) => opened,
+        // What others have of it says what to do; the engine cannot have it either.
+        Err(why) if is_asked_for && why.kind() == io::ErrorKind::AddrInUse => return Err(why.into()),
         Err(why) if is_asked_for => {
-            return Err(why)
-                .context("the kubelet cannot give pods their network here; see --pod-network docker");
+            anyhow::bail!("the kubelet cannot give pods their network here: {why}; see --pod-network docker");
         }
         // Without it they could be neither reached nor ended as they should.
         Err(why) if is_in_use => {
@@ -114,19 +116,14 @@ pub(super) async fn connect(
             );
         }
         // The engine is not to give pods a network because somebody ended the wait for another one.
-        Err(why) if is_stopping() => return Err(why),
+        Err(why) if is_stopping() => return Err(why.into()),
         Err(why) => {
             // What an earlier kubelet laid leads nowhere now.
             give_back(directory, &options.node_name).await;
             let text = format!(
-                "pods get their network from the engine, because the kubelet cannot give them one: {why:#}"
+                "pods get their network from the engine, because the kubelet cannot give them one: {why}"
             );
-            outbox.note(
-                About::node(&options.node_name),
-                Severity::Normal,
-                "PodNetworkOfEngine",
-                text.clone(),
-            );
+            tell(outbox, &options.node_name, Severity::Normal, "PodNetworkOfEngine", text.clone());
             // A node alone has what it needs.
             let standing = match members {
                 None => Ok(()),
@@ -138,7 +135,7 @@ pub(super) async fn connect(
         }
     };
     for note in notes {
-        outbox.note(About::node(&options.node_name), Severity::Warning, "PodNetworkBlocked", note);
+        tell(outbox, &options.node_name, Severity::Warning, "PodNetworkBlocked", note);
     }
     let (health, healthy) = watch::channel(Ok(()));
     let keeper = native::keep(native.clone(), outbox.clone(), members, gives, health);

@@ -8,6 +8,7 @@ mod finished;
 mod hashes;
 mod hooks;
 mod meter;
+mod orphan;
 pub mod pool;
 mod record;
 mod refers;
@@ -33,6 +34,7 @@ use crate::runtime::Runtime;
 use crate::spec::Facts;
 use crate::volumes::Volumes;
 pub use finished::Finished;
+pub use record::nodes;
 
 /// What every worker of a node works with.
 pub struct Tools {

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::references::References;
-use k8s_openapi::api::core::v1::{Pod, PodSpec, PodStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::api::core::v1::{Pod, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::orphan::named;
 use super::record::{self, Record};
 use super::{Assignment, Tools, run};
 use crate::desired::{Admission, Node, Rejection};
@@ -281,17 +282,6 @@ impl Pool {
         self.workers.insert(uid, sender);
         self.tasks.spawn(run::work(self.tools.clone(), receiver, record));
     }
-}
-
-/// A pod of which nothing but its name is known.
-fn named(orphan: &Known) -> Pod {
-    let metadata = ObjectMeta {
-        name: Some(orphan.name.clone()),
-        namespace: Some(orphan.namespace.clone()),
-        uid: Some(orphan.uid.as_str().to_owned()),
-        ..ObjectMeta::default()
-    };
-    Pod { metadata, spec: Some(PodSpec::default()), ..Pod::default() }
 }
 
 /// How a pod ends that ends now: in the time that the master gives it, or its own.

@@ -1,5 +1,6 @@
 //! What a worker writes down about its pod, so that the next kubelet goes on where this one was.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -80,8 +81,26 @@ impl Record {
     }
 }
 
+fn pods(root_dir: &Path) -> PathBuf {
+    root_dir.join("pods")
+}
+
 fn path(root_dir: &Path, uid: &PodUid) -> PathBuf {
-    root_dir.join("pods").join(uid.as_str()).join(FILE)
+    pods(root_dir).join(uid.as_str()).join(FILE)
+}
+
+/// The names of the nodes whose pods have a record in that directory, as far as they can be read.
+pub async fn nodes(root_dir: &Path) -> BTreeSet<String> {
+    let pods = pods(root_dir);
+    disk::run(move || {
+        let entries = std::fs::read_dir(pods).into_iter().flatten().flatten();
+        let node = |path: PathBuf| {
+            let record: Record = serde_json::from_slice(&std::fs::read(path.join(FILE)).ok()?).ok()?;
+            record.pod.spec.as_ref()?.node_name.clone()
+        };
+        entries.filter_map(|entry| node(entry.path())).collect()
+    })
+    .await
 }
 
 /// Reads the record of a pod; `None` when there is none or it cannot be understood.

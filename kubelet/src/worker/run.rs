@@ -12,7 +12,8 @@ use super::meter::Meter;
 use super::record::{self, Record};
 use super::tell::Told;
 use super::under_way::{Done, UnderWay};
-use super::{Assignment, Tools, hashes, refers};
+use super::{Assignment, Tools, hashes, orphan, refers};
+use crate::desired::DesiredPod;
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, PodUid, State, Timestamp};
 use crate::plan::{self, Action, Failure, Hashes, History, Input, Key, Plan, Terminal};
@@ -34,6 +35,7 @@ pub(super) async fn work(
 ) -> PodUid {
     let mut worker = Worker::new(tools, assigned, record);
     worker.until_seen().await;
+    worker.complete();
     while worker.step().await {}
     worker.uid
 }
@@ -116,6 +118,15 @@ impl Worker {
         };
         if !is_seen {
             std::future::pending::<()>().await; // The observer is gone: the kubelet is stopping.
+        }
+    }
+
+    /// Takes the containers that are there for those of a pod of which nobody knows any.
+    fn complete(&mut self) {
+        let completed = orphan::completed(self.pod(), &self.observed.borrow());
+        if let Some(pod) = completed {
+            let known = DesiredPod { pod: Arc::new(pod), ..(*self.assignment.pod).clone() };
+            self.assignment.pod = Arc::new(known);
         }
     }
 

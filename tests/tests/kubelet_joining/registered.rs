@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
+use tests::manifest::sleeper;
 use tests::{DEADLINE, Master, PrivateEngine, World, wait_until};
 
 use crate::machine::{admin, line, master, says, started};
@@ -118,11 +119,47 @@ async fn a_node_asks_for_the_range_of_its_pods_and_gets_another_where_that_is_ta
 }
 
 #[tokio::test]
+async fn pods_wait_while_a_node_wants_other_addresses_than_its_cluster_gave_it() {
+    let master = master(&[APPROVE, "--cluster-cidr", "10.212.0.0/16"]).await;
+    makes(&master, "taken", "10.212.17.0/24").await;
+    let line = line(&master).await;
+    let own = ["--bootstrap", line.as_str(), "--pod-network", "native"];
+    for (name, claim) in [("outside", "10.214.5.0/24"), ("taken", "10.212.17.0/24")] {
+        let mut node = started(name, &[&own[..], &["--pod-cidr", claim]].concat()).await;
+        let there = is_ready(&node, &master, "False").await;
+        let given = there["spec"]["podCIDR"].as_str().unwrap();
+        assert!(given.starts_with("10.212.") && given != claim, "{given}");
+        node.write("a.yaml", &sleeper("a"));
+        node.write("host.yaml", &sleeper("host").replace("containers:", "hostNetwork: true\n  containers:"));
+        let said = node.wait_for_event("a", "FailedCreatePodSandBox").await;
+        for part in [claim, given, "start the kubelet without --pod-cidr"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        node.wait_ready("host").await;
+        assert_eq!(node.pod("a").await.unwrap().ip(), "", "it has an address of nobody's");
+        let range = if name == "outside" {
+            node.stop().await;
+            node.set_flags([&own[..], &["--node-ip", "127.0.0.1"]].concat());
+            node.start().await;
+            given
+        } else {
+            admin(&master, &["delete", "node", "taken", &node.node]).await;
+            claim
+        };
+        let there = is_ready(&node, &master, "True").await;
+        assert_eq!(there["spec"]["podCIDR"], range);
+        let pod = node.wait_ready("a").await;
+        assert!(pod.ip().starts_with(range.trim_end_matches("0/24")), "{}", pod.ip());
+    }
+}
+
+#[tokio::test]
 async fn a_master_that_comes_back_empty_takes_no_neighbour_away() {
-    let mut master = master(&[APPROVE]).await;
+    // What the node would choose for itself lies elsewhere.
+    let mut master = master(&[APPROVE, "--cluster-cidr", "10.211.0.0/16"]).await;
     let line = line(&master).await;
     let node = started("stays", &["--bootstrap", &line]).await;
-    makes(&master, "away", "10.244.99.0/24").await;
+    makes(&master, "away", "10.211.99.0/24").await;
     let before = is_ready(&node, &master, "True").await;
     knows(&node, "away").await;
     master.kill();
@@ -134,7 +171,7 @@ async fn a_master_that_comes_back_empty_takes_no_neighbour_away() {
     // What it hears of is taken in, beside what it knew.
     makes(&master, "new", "").await;
     let members = knows(&node, "new").await;
-    assert_eq!(other(&members, "away")["ranges"], json!(["10.244.99.0/24"]), "{members}");
+    assert_eq!(other(&members, "away")["ranges"], json!(["10.211.99.0/24"]), "{members}");
 }
 
 #[tokio::test]

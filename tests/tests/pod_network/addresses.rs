@@ -154,11 +154,12 @@ async fn a_range_that_is_in_use_here_is_refused_by_name() {
     world
         .wait_for("the refusal", async || {
             let log = world.log_tail();
-            if log.contains(&format!("this machine reaches {third}.0/24 already")) {
+            if log.contains(&format!("this machine reaches {third}.0/24 already; give another")) {
                 Ok(())
             } else {
                 Err(log)
             }
         })
         .await;
+    assert!(!world.log_tail().contains("--pod-network docker"), "{}", world.log_tail());
 }

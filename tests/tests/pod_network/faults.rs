@@ -1,5 +1,7 @@
 //! Whoever takes a part of the network away finds it made good.
 
+use std::fs;
+
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 use tests::manifest::{FOREVER, container, pod, sleeper};
 use tests::network::{bridge, cables, records};
@@ -7,7 +9,7 @@ use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::machine::{change, node};
+use crate::machine::{change, gateway, node};
 
 /// Whether the node reaches a pod: its address answers on the wire.
 async fn is_reached(world: &World, ip: &str) {
@@ -22,6 +24,7 @@ async fn is_reached(world: &World, ip: &str) {
         .await;
 }
 
+/// Waits for an event of the node, which is told in the log as well.
 async fn node_event(world: &World, text: &str) {
     world
         .wait_for("the node's event", async || {
@@ -31,6 +34,8 @@ async fn node_event(world: &World, text: &str) {
             if events.iter().any(told) { Ok(()) } else { Err(format!("none says {text}")) }
         })
         .await;
+    let log = fs::read_to_string(world.log_path()).unwrap();
+    assert!(log.contains(text), "{text}: {log}");
 }
 
 #[tokio::test]
@@ -48,9 +53,17 @@ async fn a_bridge_or_a_cable_that_somebody_takes_away_is_there_again() {
     for pod in [&a, &b] {
         is_reached(&world, pod.ip()).await;
     }
+    change(&["link", "set", &name, "down"]);
+    node_event(&world, &format!("the bridge {name} was switched off")).await;
+    for pod in [&a, &b] {
+        is_reached(&world, pod.ip()).await;
+    }
+    let gateway = gateway(&world);
+    change(&["addr", "delete", &format!("{gateway}/24"), "dev", &name]);
+    node_event(&world, &format!("the bridge {name} had lost {gateway}/24")).await;
     let cable = cables(&world.node).remove(0);
     change(&["link", "set", &cable, "nomaster"]);
-    node_event(&world, &format!("{cable} was off or not on {name}")).await;
+    node_event(&world, &format!("{cable} was off or not on {name}: pod default/")).await;
     let cable = cables(&world.node).remove(1);
     change(&["link", "delete", &cable]);
     node_event(&world, &format!("{cable} was gone")).await;
@@ -147,6 +160,58 @@ async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_t
     assert!(bridge(&world.node).is_some());
     world.set_flags(["--pod-network", "docker"]);
     world.start().await;
+    assert_eq!(bridge(&world.node), None);
+}
+
+#[tokio::test]
+async fn what_earlier_pods_had_goes_with_the_last_of_them_when_the_engine_gives_pods_their_network() {
+    let mut world = node("last").await;
+    world.write("a.yaml", &sleeper("a"));
+    world.wait_ready("a").await;
+    world.kill();
+    world.remove("a.yaml");
+    world.engine.remove_all(&world.node).await;
+    assert_eq!(records(&world.root_dir()), 1);
+    world.set_flags(["--pod-network", "docker"]);
+    world.start().await;
+    let gone = async || bridge(&world.node).map_or(Ok(()), |name| Err(format!("there is {name}")));
+    world.wait_for("the bridge to go", gone).await;
+    // All goes on without it.
+    world.write("b.yaml", &sleeper("b"));
+    world.wait_ready("b").await;
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_bridge_that_pods_are_behind_stays_though_nobody_has_written_them_down() {
+    let mut world = node("unwritten").await;
+    let stubborn = container("main", "trap '' TERM; echo up; sleep 1000000 & while true; do wait; done", "");
+    let manifest = pod("a", &format!("containers:\n- {stubborn}"));
+    world.write("a.yaml", &manifest.replace("GracePeriodSeconds: 2", "GracePeriodSeconds: 300"));
+    world.wait_for_log("a", "main", "up").await;
+    world.kill();
+    for room in ["network", "pods"] {
+        fs::remove_dir_all(world.root_dir().join(room)).unwrap();
+    }
+    world.remove("a.yaml");
+    world.start().await;
+    // It is being ended, and says so as long as it runs.
+    let shown = async || {
+        let shown = world.kubelet(&["get", "pods"]).await.stdout;
+        let line = shown.lines().find(|line| line.starts_with(&world.pod_name("a"))).unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.get(1..3) == Some(&["1/1", "Terminating"]) { Ok(()) } else { Err(shown) }
+    };
+    world.wait_for("the pod to be shown as it is", shown).await;
+    assert_eq!(world.pod("a").await.unwrap().phase(), "Running");
+    world.stop().await;
+    assert!(bridge(&world.node).is_some() && cables(&world.node).len() == 1);
+    assert!(world.log_tail().contains("which stays for them"), "{}", world.log_tail());
+    let main = world.container("a", "main").await.unwrap();
+    world.engine.docker().kill_container(&main.id, None).await.unwrap();
+    world.start().await;
+    world.wait_gone("a").await;
+    world.stop().await;
     assert_eq!(bridge(&world.node), None);
 }
 

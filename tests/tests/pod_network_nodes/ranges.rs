@@ -31,6 +31,8 @@ async fn of_two_that_claim_a_range_the_first_has_it_and_the_other_says_so_until_
         ready["status"] == "False" && message.contains(CLAIMED) && message.contains(&other)
     };
     cluster.wait_for_node(second, "a condition that names both ranges", says_both).await;
+    // Its pods wait for addresses of their own.
+    second.node.wait_for_event(WEB, "start the kubelet without --pod-cidr").await;
     // The first one is none the worse for it.
     Asker::Machine(&cluster.machines[0])
         .reaches(&at(&web(&cluster.machines[0]).await), &cluster.machines[0].node.pod_name(WEB))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
@@ -12,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::across::Across;
 use super::links::{self, Link};
-use super::netlink::{Netlink, is};
+use super::netlink::{Changes, Netlink, is};
 use super::record::Record;
 use super::state::Key;
 use super::{ipam, kernel};
@@ -26,6 +27,19 @@ const CABLE: &str = "cor";
 const OF_NODES: &str = "coracle";
 /// Bytes of a packet where no way out of this machine says how many: Ethernet's.
 const MTU: u32 = 1500;
+
+/// What a bridge was without; the first of these that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    /// It was not there.
+    All,
+    /// It was switched off.
+    Power,
+    /// It had not all of its addresses.
+    Addresses(Vec<IpNet>),
+    /// All was as it should be.
+    Nothing,
+}
 
 /// A node's bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,10 +76,10 @@ impl Bridge {
         format!("{CABLE}{}", &hex::encode(digest)[..12])
     }
 
-    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range; whether it was missing.
-    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, bool)> {
+    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range; what was missing of that.
+    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Missing)> {
         let found = netlink.find(&self.name)?;
-        let is_new = found.is_none();
+        let was_there = found.is_some();
         let link = match found {
             Some(link) => link,
             None => self.make(netlink)?,
@@ -81,23 +95,41 @@ impl Bridge {
             netlink.change(links::up(link.index), 0)?;
         }
         let there = netlink.addresses(link.index)?;
+        let mut addresses = Vec::new();
         for range in ranges {
             let own = own(range)?;
             if !there.contains(&own) {
                 netlink.change(links::address(link.index, own), NLM_F_CREATE | NLM_F_REPLACE)?;
+                addresses.push(own);
             }
         }
         let has = |v4: bool| ranges.iter().any(|range| range.addr().is_ipv4() == v4);
         kernel::hand_on(&self.name, has(true), has(false))?;
-        Ok((link, is_new))
+        let missing = match (was_there, link.is_up) {
+            (false, _) => Missing::All,
+            (true, false) => Missing::Power,
+            (true, true) if addresses.is_empty() => Missing::Nothing,
+            (true, true) => Missing::Addresses(addresses),
+        };
+        Ok((link, missing))
     }
 
-    /// Whether anything is plugged into it.
-    pub fn has_ports(&self, netlink: &mut Netlink) -> io::Result<bool> {
-        let Some(bridge) = netlink.find(&self.name)? else { return Ok(false) };
-        let is_port = |link: &Link| link.bridge == Some(bridge.index);
-        let ports = netlink.list(links::get(None), |message| Link::read(message).filter(is_port))?;
-        Ok(!ports.is_empty())
+    /// How many cables are plugged into it, once those have gone that are on their way: the kernel takes a network down some time after
+    /// the last process that was in it. Blocks, while there are any, for as long as `patience` at most.
+    pub fn plugged(&self, netlink: &mut Netlink, patience: Duration) -> io::Result<usize> {
+        // From before the first look, so that no change goes by.
+        let mut changes = Changes::of_links()?;
+        let end = Instant::now() + patience;
+        loop {
+            let Some(bridge) = netlink.find(&self.name)? else { return Ok(0) };
+            let is_port = |link: &Link| link.bridge == Some(bridge.index);
+            let ports = netlink.list(links::get(None), |message| Link::read(message).filter(is_port))?;
+            let left = end.saturating_duration_since(Instant::now());
+            if ports.is_empty() || left.is_zero() {
+                return Ok(ports.len());
+            }
+            changes.wait(left)?;
+        }
     }
 
     /// Takes its address of a range away, by which packets for that range came here.

@@ -9,16 +9,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::bridge::Missing;
 use super::links::Link;
 use super::netlink::Netlink;
 use super::news::{Due, News};
 use super::nodes::Joined;
+use super::range::list;
 use super::record::Record;
 use super::state::{Key, Process};
 use super::{Native, packets};
 use crate::network::members::Members;
 use crate::network::nft::Watch;
-use crate::report::{About, Outbox, Severity};
+use crate::network::tell;
+use crate::report::{Outbox, Severity};
 use crate::runtime::netns::Namespace;
 
 /// One change comes with others, our own among them: they are looked at together.
@@ -35,7 +38,7 @@ pub type Cluster = watch::Receiver<Option<Arc<Members>>>;
 pub type Health = watch::Sender<Result<(), String>>;
 
 /// Looks whenever something of the network or the cluster changes, until the kubelet ends. `cluster` is that of a node that
-/// belongs to one; with `gives`, new pods get addresses here.
+/// belongs to one; with `gives`, new pods get addresses here, and without it the network goes with the last pod that has any of it.
 pub async fn keep(
     native: Arc<Native>,
     outbox: Arc<Outbox>,
@@ -46,8 +49,11 @@ pub async fn keep(
     let (standing, told) = (Standing::default(), BTreeSet::new());
     let mut keeper = Keeper { native, outbox, cluster, gives, health, standing, told };
     loop {
-        if let Err(error) = keeper.follow().await {
-            tracing::warn!(%error, "cannot hear what becomes of the network of pods; trying again");
+        match keeper.follow().await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::warn!(%error, "cannot hear what becomes of the network of pods; trying again");
+            }
         }
         tokio::time::sleep(FIRST_PAUSE).await;
     }
@@ -102,6 +108,7 @@ struct Looked {
 }
 
 impl Keeper {
+    /// Ends when nobody has any of the network and nobody will.
     async fn follow(&mut self) -> io::Result<()> {
         let mut news = News::listen(self.cluster.is_none())?;
         let mut rules = Watch::new().map_err(io::Error::other)?;
@@ -110,6 +117,10 @@ impl Keeper {
         let mut pause = FIRST_PAUSE;
         let mut next = None;
         loop {
+            if !self.gives && self.native.state().is_empty() {
+                self.end().await;
+                return Ok(());
+            }
             // It may have said something while something else was heard of.
             due.ways |= self.cluster.as_ref().is_some_and(|cluster| cluster.has_changed().unwrap_or(false));
             let belongs = self.belongs();
@@ -128,12 +139,24 @@ impl Keeper {
                 heard = news.heard(&self.native) => heard,
                 () = rules.changed() => Due { rules: true, ..Due::default() },
                 () = changed(&mut self.cluster) => Due { ways: true, ..Due::default() },
+                () = self.native.emptied.notified(), if !self.gives => continue,
                 () = come(next) => Due::ALL,
             };
             if due.links || due.ways {
                 tokio::time::sleep(SETTLES).await;
                 due = news.all_heard(&self.native, due);
             }
+        }
+    }
+
+    /// Takes down what earlier pods had: the engine gives all others theirs.
+    async fn end(&self) {
+        tracing::info!(
+            "no pod has its network from the kubelet any more: what there was of it is taken down"
+        );
+        self.health.send_if_modified(|known| std::mem::replace(known, Ok(())).is_err());
+        if let Err(error) = self.native.run(Native::close).await {
+            tracing::warn!(%error, "the bridge of this node stays until the kubelet is stopped");
         }
     }
 
@@ -169,7 +192,7 @@ impl Keeper {
                 (joined.standing, joined.troubles, joined.failed);
         }
         let node = &self.native.node;
-        let note = |severity, reason, text| self.outbox.note(About::node(node), severity, reason, text);
+        let note = |severity, reason, text| tell(&self.outbox, node, severity, reason, text);
         news.into_iter().for_each(|text| note(Severity::Normal, "PodNetworkRange", text));
         mended.into_iter().for_each(|text| note(Severity::Warning, "PodNetworkRepaired", text));
         let Standing { links, rules, own, pods, troubles, failed } = standing;
@@ -229,7 +252,11 @@ impl Native {
                 }
             }
             match belongs {
-                Belongs::To(members) if due.ways => looked.joined = Some(self.join(members)),
+                Belongs::To(members) if due.ways => {
+                    let joined = self.join(members);
+                    self.gate.set(&joined.standing);
+                    looked.joined = Some(joined);
+                }
                 Belongs::Nowhere if due.ways => self.leave()?,
                 Belongs::To(_) | Belongs::Nowhere | Belongs::Somewhere => {}
             }
@@ -246,11 +273,20 @@ impl Native {
     fn mend(&self, mended: &mut Vec<String>, pods: &mut BTreeSet<String>) -> io::Result<()> {
         let mut netlink = Netlink::open()?;
         let own = &self.ranges().own;
-        let (bridge, is_new) = self.bridge.ensure(&mut netlink, &own.all())?;
+        let (bridge, missing) = self.bridge.ensure(&mut netlink, &own.all())?;
         let name = &self.bridge.name;
-        if is_new {
-            mended
-                .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it"));
+        let is_new = missing == Missing::All;
+        match missing {
+            Missing::All => mended
+                .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it")),
+            Missing::Power => mended.push(format!("the bridge {name} was switched off: it is on again")),
+            Missing::Addresses(gone) => {
+                let gone = list(&gone, " and ");
+                mended.push(format!(
+                    "the bridge {name} had lost {gone}, the way out for pods: it has that again"
+                ));
+            }
+            Missing::Nothing => {}
         }
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
         let laid: Vec<_> = self
@@ -274,10 +310,11 @@ impl Native {
                 }
             };
             match done {
-                Ok(true) => mended.push(format!("{cable} {what}: pod {} is connected again", key.uid)),
+                Ok(true) => mended.push(format!("{cable} {what}: pod {} is connected again", record.pod())),
                 Ok(false) => {}
                 Err(error) => {
-                    pods.insert(format!("{cable} {what}, and pod {} cannot be connected: {error}", key.uid));
+                    let pod = record.pod();
+                    pods.insert(format!("{cable} {what}, and pod {pod} cannot be connected: {error}"));
                 }
             }
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::time::Duration;
 
 use super::across::Across;
 use super::bridge::Bridge;
@@ -13,6 +14,8 @@ use super::{packets, take};
 
 /// Nodes that had their network from this directory, a line each.
 const NODES: &str = "nodes";
+/// How long a network may take to go after the last process that was in it: on a busy machine it is some hundred milliseconds.
+pub(super) const GOES_WITHIN: Duration = Duration::from_secs(2);
 
 /// Takes down what is left of the networks of nodes that had theirs from this directory, but of those that pods are still behind, and
 /// of this node where it `keeps` its own, or has one from now on. Blocks. What cannot be taken down is tried again the next time.
@@ -70,7 +73,7 @@ fn take_down_unused(node: &str) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Ok(true),
         Err(error) => return Err(error),
     };
-    if bridge.has_ports(&mut Netlink::open()?)? {
+    if bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)? > 0 {
         return Ok(true);
     }
     take_down(&mut Across::new(node), &bridge.name)?;

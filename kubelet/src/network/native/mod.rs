@@ -7,6 +7,7 @@
 
 mod across;
 mod bridge;
+mod gate;
 mod ipam;
 mod keeper;
 mod kernel;
@@ -29,10 +30,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ipnet::IpNet;
+use tokio::sync::Notify;
 
 pub use self::across::{Across, Told};
 use self::bridge::Bridge;
+use self::gate::Gate;
 pub use self::keeper::{Cluster, Health, keep};
+use self::leftovers::GOES_WITHIN;
 use self::netlink::Netlink;
 use self::own::Own;
 use self::record::{HOSTS, RESOLV, Records};
@@ -57,6 +61,8 @@ pub struct Settings {
     pub host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
     /// Where the API servers of its cluster are, as far as that is known.
     pub servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
+    /// Whether it belongs to a cluster, which says what addresses its pods get.
+    pub is_of_cluster: bool,
 }
 
 /// The network of one node's pods.
@@ -71,7 +77,10 @@ pub struct Native {
     records: Records,
     host_dns: Box<dyn Fn() -> Dns + Send + Sync>,
     servers: Box<dyn Fn() -> Vec<IpAddr> + Send + Sync>,
+    gate: Gate,
     state: Mutex<State>,
+    /// Told when the last sandbox has given back what it had.
+    emptied: Notify,
     /// Held by whoever changes anything; true once the network is closed, after which nobody does.
     work: Mutex<bool>,
     /// Where those wait who want to change something: on a thread, each would have memory of its own.
@@ -126,7 +135,7 @@ impl Native {
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
         let choosing = range::lock()?;
-        let Settings { node, directory, ranges: given, host_dns, servers } = settings;
+        let Settings { node, directory, ranges: given, host_dns, servers, is_of_cluster } = settings;
         let (records, found) = Records::open(&directory)?;
         if let Err(error) = leftovers::give_back(&directory, &node, true) {
             tracing::warn!(%error, "cannot see or write down what earlier kubelets left of the network of pods");
@@ -164,7 +173,9 @@ impl Native {
             records,
             host_dns,
             servers,
+            gate: Gate::new(is_of_cluster),
             state,
+            emptied: Notify::new(),
             work,
             turn,
             _name,
@@ -224,8 +235,9 @@ impl Native {
     /// Reserves addresses for a sandbox that is about to be made, and writes what it will find in `/etc`.
     ///
     /// # Errors
-    /// When no address is left, or nothing can be written.
+    /// When the cluster has none for this node, no address is left, or nothing can be written.
     pub async fn reserve(self: &Arc<Self>, spec: &SandboxSpec) -> Result<Making, Error> {
+        self.gate.pass().await.map_err(Error::Network)?;
         // Also of one that is given up meanwhile, or fails: then it is being made no more.
         let making = Making { native: self.clone(), key: key(&spec.identity) };
         packets::check(&spec.host_ports, &self.current()).map_err(Error::Network)?;
@@ -236,8 +248,9 @@ impl Native {
 
     fn reserve_now(&self, spec: &SandboxSpec) -> io::Result<()> {
         let key = key(&spec.identity);
-        let record =
-            self.state().take(&key, &self.current(), spec.host_ports.clone()).map_err(io::Error::other)?;
+        let pod = format!("{}/{}", spec.identity.namespace, spec.identity.pod);
+        let taken = self.state().take(&key, pod, &self.current(), spec.host_ports.clone());
+        let record = taken.map_err(io::Error::other)?;
         let aliases = &spec.host_aliases;
         let hosts =
             files::hosts(&record.addresses, spec.hostname.as_deref(), spec.domain.as_deref(), aliases);
@@ -293,6 +306,9 @@ impl Native {
     /// When the kernel refuses, or a port of the host is somebody else's; it may be tried again.
     pub async fn attach(self: &Arc<Self>, identity: &Identity, pid: u32) -> Result<(), Error> {
         let key = key(identity);
+        if self.state().not_up(&key).is_none() {
+            return Ok(());
+        }
         let laid = self.change(move |native| native.lay(&key, pid)).await;
         laid.map_err(|error| {
             let (pod, namespace, bridge) = (&identity.pod, &identity.namespace, &self.bridge.name);
@@ -348,6 +364,9 @@ impl Native {
             native.close_ports(&record)?;
             native.records.remove(&key)?;
             native.state().gone(&key);
+            if native.state().is_empty() {
+                native.emptied.notify_one();
+            }
             Ok(())
         });
         if let Err(error) = done.await {
@@ -363,6 +382,12 @@ impl Native {
         let mut is_closed = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         *is_closed = true;
         if !self.state().is_empty() {
+            return Ok(());
+        }
+        // Of a pod may be left what nobody has written down.
+        let (bridge, plugged) = (&self.bridge.name, self.bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)?);
+        if plugged > 0 {
+            tracing::warn!(%bridge, pods = plugged, "pods of which nothing is known are behind the bridge, which stays for them");
             return Ok(());
         }
         leftovers::take_down(&mut self.across(), &self.bridge.name)?;

@@ -20,6 +20,8 @@ use super::links::{self, Link};
 const TRIES: usize = 20;
 /// The kernel answers within the call; whoever waits longer waits for nothing.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+/// `RTMGRP_LINK`.
+pub(super) const LINKS: u32 = 0x1;
 /// Bytes of `struct nlmsghdr`.
 const HEADER: usize = 16;
 
@@ -151,6 +153,28 @@ impl Netlink {
                     _ => {}
                 }
             }
+        }
+    }
+}
+
+/// Hears that links come, go or change, in the network namespace it was begun in.
+pub(super) struct Changes(Socket);
+
+impl Changes {
+    /// Begins to listen.
+    pub fn of_links() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind(&SocketAddr::new(0, LINKS))?;
+        Ok(Self(socket))
+    }
+
+    /// Waits for the next change, at most so long, which is more than nothing. Blocks.
+    pub fn wait(&mut self, at_most: Duration) -> io::Result<()> {
+        set_socket_timeout(&self.0, Timeout::Recv, Some(at_most))?;
+        match self.0.recv_from_full() {
+            // More has changed than could be told.
+            Err(error) if is(&error, Errno::NOBUFS) || error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            heard => heard.map(drop),
         }
     }
 }

@@ -12,11 +12,11 @@ use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket
 use super::Native;
 use super::bridge::is_cable;
 use super::links::{self, Link};
+use super::netlink::LINKS;
 
 /// What a node hears of that belongs to no cluster, and what one does besides that has ways to others: `RTMGRP_*` of rtnetlink.
-const ALONE: u32 = LINK | IPV4_ADDRESS | IPV6_ADDRESS;
+const ALONE: u32 = LINKS | IPV4_ADDRESS | IPV6_ADDRESS;
 const AMONG_OTHERS: u32 = NEIGHBOUR | IPV4_ROUTE | IPV6_ROUTE;
-const LINK: u32 = 0x1;
 const NEIGHBOUR: u32 = 0x4;
 const IPV4_ADDRESS: u32 = 0x10;
 const IPV4_ROUTE: u32 = 0x40;

@@ -66,11 +66,11 @@ fn refusal(node: &str, given: &[IpNet], said: &[IpNet], members: &Members) -> Op
         ));
     }
     if !given.is_empty() && given != said {
+        let (given, said) = (list(given, ","), list(said, ","));
         return Some(format!(
-            "--pod-cidr of node {node} is {}, and the cluster has {} for it: start the kubelet without --pod-cidr, or delete \
-             the node from the cluster and let it join again",
-            list(given, ","),
-            list(said, ",")
+            "--pod-cidr of node {node} is {given}, and the cluster has {said} for it: start the kubelet without --pod-cidr, or with \
+             {said}. To have {given}, which must lie in the cluster's own range (--cluster-cidr) and be no other node's, delete node \
+             {node} from the cluster and let it join again"
         ));
     }
     let v4 = said.iter().filter(|range| range.addr().is_ipv4()).count();

@@ -27,6 +27,9 @@ pub(super) const RESOLV: &str = "resolv.conf";
 pub(super) struct Record {
     uid: String,
     attempt: u32,
+    /// The pod as people call it, `namespace/name`; empty in what earlier versions wrote.
+    #[serde(default)]
+    pod: String,
     /// The primary one first.
     pub addresses: Vec<IpAddr>,
     /// Ports of the host.
@@ -34,9 +37,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Of that sandbox.
-    pub fn new(key: &Key, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
-        Self { uid: key.uid.to_string(), attempt: key.attempt, addresses, ports }
+    /// Of that sandbox, and of the pod that people call so.
+    pub fn new(key: &Key, pod: String, addresses: Vec<IpAddr>, ports: Vec<HostPort>) -> Self {
+        Self { uid: key.uid.to_string(), attempt: key.attempt, pod, addresses, ports }
+    }
+
+    /// The pod as people call it; its UID where that is all that is known.
+    pub fn pod(&self) -> &str {
+        if self.pod.is_empty() { &self.uid } else { &self.pod }
     }
 
     fn key(&self) -> Key {

@@ -63,16 +63,22 @@ impl State {
         self.enter(key, record, true, is_up);
     }
 
-    /// Reserves the addresses that a sandbox has already, or free ones; it is being made from now on.
+    /// Reserves the addresses that a sandbox has already, or free ones; it is being made from now on. `pod` is for people.
     ///
     /// # Errors
     /// When none is left.
-    pub fn take(&mut self, key: &Key, ranges: &[IpNet], ports: Vec<HostPort>) -> Result<Record, String> {
+    pub fn take(
+        &mut self,
+        key: &Key,
+        pod: String,
+        ranges: &[IpNet],
+        ports: Vec<HostPort>,
+    ) -> Result<Record, String> {
         let addresses = match self.entries.get(key) {
             Some(entry) => entry.record.addresses.clone(),
             None => self.free(ranges)?,
         };
-        let record = Record::new(key, addresses, ports);
+        let record = Record::new(key, pod, addresses, ports);
         self.ids.retain(|_, other| other != key);
         self.enter(key.clone(), record.clone(), false, false);
         Ok(record)

@@ -286,7 +286,9 @@ impl<'a> Table<'a> {
                     on::was_addressed_to(family, map.name(), map.by_address),
                 ];
                 let expressions = [from_pod.clone(), redirected.concat(), masquerade.clone()];
-                self.rule(OUT, "from a pod to a port of this host", expressions.concat());
+                // `nft` does not print which map a rule asks where it takes nothing from it.
+                let says = format!("from a pod to a port of this host ({})", map.name());
+                self.rule(OUT, &says, expressions.concat());
             }
         }
         let (loopback, bits) = Family::V4.loopback();

@@ -56,6 +56,25 @@ fn a_simple_life() {
 }
 
 #[test]
+fn a_pod_that_is_ended_has_succeeded_when_its_containers_have() {
+    let ending =
+        |moment: Moment| moment.tune(|m| m.ending = Some(Ending { since: at(90), grace_seconds: 30 }));
+    check(
+        ending(Moment::of(WEB).up().with("web", 0, running(2))),
+        "Running; web=Readyx0; PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled",
+    );
+    let once = "restartPolicy: Never\ncontainers: [{name: web, image: a}]";
+    check(
+        ending(Moment::of(once).up().with("web", 0, exited(0, 95))),
+        "Succeeded; web=Completed(0)x0; PodReadyToStartContainers Initialized PodScheduled",
+    );
+    // Nobody knows which containers it had.
+    let unknown = ending(Moment::of(WEB).up().with("web", 0, running(2)));
+    let unknown = unknown.tune(|m| m.pod.spec.as_mut().unwrap().containers.clear());
+    assert!(tell(&unknown).starts_with("Running;"), "{}", tell(&unknown));
+}
+
+#[test]
 fn readiness_follows_the_probe() {
     let spec = "containers: [{name: web, image: a, readinessProbe: {tcpSocket: {port: 1}}}]";
     let web = || Moment::of(spec).up().with("web", 0, running(2));

@@ -30,12 +30,9 @@ const PRESSURES: &[(&str, &str, &str)] = &[
         "make room on it: images nobody uses, logs, volumes of pods that are gone",
     ),
     ("PIDPressure", "is short of processes", "look which container makes so many (`ps` on the node)"),
-    (
-        "NetworkUnavailable",
-        "has no network for pods",
-        "look at the network plug-in of the cluster on that node",
-    ),
 ];
+/// Set where pods of a node have no network.
+const NO_NETWORK: &str = "NetworkUnavailable";
 /// What taints begin with that follow from conditions, which are told of already.
 const OF_CONDITIONS: &str = "node.kubernetes.io/";
 /// The taint of a node that waits for a cloud's controller.
@@ -138,7 +135,10 @@ pub fn unrenewed(nodes: &[Object], authorities: &[String]) -> Vec<Finding> {
 
 fn of_node(world: &World, node: &Object, lease: Option<&Object>) -> Vec<Finding> {
     let subject = || Subject::of("Node", node);
-    let mut found: Vec<Finding> = readiness(world, node, lease).into_iter().collect();
+    let mut found = match not_ready_for_its_network(node) {
+        Some(finding) => vec![finding],
+        None => readiness(world, node, lease).into_iter().chain(network(node)).collect(),
+    };
     for (kind, what, remedy) in PRESSURES {
         let pressure = condition(node, kind);
         if pressure.holds() {
@@ -189,6 +189,26 @@ fn readiness(world: &World, node: &Object, lease: Option<&Object>) -> Option<Fin
             Some(Finding::problem(subject, "is not ready", remedy).because(ready.why()))
         }
     }
+}
+
+/// Whether its pods have a network.
+fn network(node: &Object) -> Option<Finding> {
+    let unavailable = condition(node, NO_NETWORK);
+    let remedy = format!(
+        "do what it says; `kubectl describe node {}`, and there `kubelet get events -A` and the kubelet's log, say more",
+        node.name
+    );
+    let why = if unavailable.message.is_empty() { unavailable.reason } else { unavailable.message };
+    let finding = Finding::problem(Subject::of("Node", node), "its pods have no network", remedy);
+    unavailable.holds().then(|| finding.because(why))
+}
+
+/// The same of a node that is not ready for no other reason: two conditions tell one story.
+fn not_ready_for_its_network(node: &Object) -> Option<Finding> {
+    let (ready, why) = (condition(node, "Ready"), condition(node, NO_NETWORK).message);
+    let is_why = ready.status == "False" && !why.is_empty() && ready.message.contains(why);
+    let what = "is not ready, as its pods have no network".to_owned();
+    network(node).filter(|_| is_why).map(|finding| Finding { what, ..finding })
 }
 
 /// For how long nothing was heard, where that is too long.

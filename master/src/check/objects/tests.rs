@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod joining;
+mod networks;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

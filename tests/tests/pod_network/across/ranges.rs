@@ -48,6 +48,7 @@ async fn try_open(node: &str, root: &Path, given: &[&str]) -> std::io::Result<Ar
         ranges: given.iter().map(|range| range.parse().unwrap()).collect(),
         host_dns: Box::new(Dns::default),
         servers: Box::new(|| vec![address(SERVER)]),
+        is_of_cluster: true,
     };
     Ok(native::open(settings).await?.0)
 }
@@ -210,10 +211,15 @@ async fn a_node_takes_the_range_that_the_cluster_has_for_it() {
     assert_eq!(standing(&node.native, "new", pod.pid()), after);
     shows("ip route", &["10.77.1.0/24 via 192.0.2.2 dev eth0"], &["10.77.1.0/24 dev coracle"]).await;
 
-    // Nothing is left when no pod is.
+    // One of which nothing is written any more is behind the bridge still.
     for uid in ["old", "new"] {
         node.native.release(&format!("id-{uid}")).await;
     }
+    node.stop().await;
+    shows("ip link", &["coracle", "master coracle"], &[]).await;
+    // Nothing is left when no pod is.
+    let node = Node::start(root.path(), &[]).await;
+    drop(pod);
     node.stop().await;
     shows("ip route; ip link; nft list ruleset", &[], &["10.77", "coracle"]).await;
 }
@@ -226,8 +232,13 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     let mut node = Node::start(root.path(), &[FIRST]).await;
     node.hears(&[SECOND], &[OF_B], true);
     node.is_well(Some(&["--pod-cidr of node node-a", FIRST, SECOND, "without --pod-cidr"])).await;
+    // No pod gets an address that the cluster never gave.
+    let refused = node.native.reserve(&sandbox("a")).await.err().unwrap().to_string();
+    assert!(refused.contains("--pod-cidr of node node-a is 10.77.1.0/24"), "{refused}");
     node.hears(&[FIRST], &[OF_B], true);
     node.is_well(None).await;
+    drop(node.native.reserve(&sandbox("a")).await.unwrap());
+    node.native.release_all_but(node.native.settled(), std::iter::empty::<&Identity>()).await;
     node.hears(&[FIRST], &[FIRST], true);
     node.is_well(Some(&["node-b", "node-a", FIRST, "delete node node-a"])).await;
     // A younger one that claims it is told of, and is nothing that this node lacks.

@@ -66,7 +66,12 @@ fn what_the_cluster_says_is_so() {
 fn without_a_range_of_its_own_a_node_is_not_well() {
     check("", (ONE, ""), "", &[], (ONE, "", ""), &["no range", "node me", "spec.podCIDR"]);
     check(ONE, (ONE, ""), ONE, &[], (ONE, "", ""), &[]);
-    check(ONE, (ONE, ""), TWO, &[], (ONE, "", ""), &["--pod-cidr of node me", ONE, TWO]);
+    let cures = [
+        "--pod-cidr of node me is 10.244.1.0/24",
+        "without --pod-cidr, or with 10.244.2.0/24",
+        "delete node me",
+    ];
+    check(ONE, (ONE, ""), TWO, &[], (ONE, "", ""), &cures);
     check("", (ONE, ""), "10.0.0.0/24 10.0.1.0/24", &[], (ONE, "", ""), &["10.0.0.0/24,10.0.1.0/24"]);
     check("", (ONE, ""), "10.0.0.0/31", &[], (ONE, "", ""), &["10.0.0.0/31"]);
 }

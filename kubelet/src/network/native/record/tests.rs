@@ -13,7 +13,8 @@ fn what_was_written_is_found_and_what_was_begun_is_not() {
     let key = |uid: &str, attempt| Key { uid: PodUid::new(uid), attempt };
     let port = HostPort { host_ip: None, host_port: 80, container_port: 8080, protocol: "tcp".to_owned() };
     let record = |key: &Key| {
-        Record::new(key, vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()], vec![port.clone()])
+        let addresses = vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
+        Record::new(key, "default/web".to_owned(), addresses, vec![port.clone()])
     };
     let (records, none) = Records::open(directory.path()).unwrap();
     assert!(none.is_empty() && !is_any(directory.path()));
@@ -31,4 +32,13 @@ fn what_was_written_is_found_and_what_was_begun_is_not() {
     assert_eq!(fs::read_to_string(path.join(HOSTS)).unwrap(), "hosts");
     assert_eq!(fs::read_to_string(path.join(RESOLV)).unwrap(), "resolv");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_pod_is_called_by_its_name_where_that_was_written_down() {
+    let called = |pod: &str| {
+        let text = format!(r#"{{"uid": "u", "attempt": 0, {pod} "addresses": [], "ports": []}}"#);
+        serde_json::from_str::<Record>(&text).unwrap().pod().to_owned()
+    };
+    assert_eq!((called(r#""pod": "shop/web","#), called("")), ("shop/web".to_owned(), "u".to_owned()));
 }

@@ -10,7 +10,7 @@ fn key(uid: &str) -> Key {
 }
 
 fn take(state: &mut State, uid: &str) -> Vec<std::net::IpAddr> {
-    state.take(&key(uid), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap().addresses
+    state.take(&key(uid), String::new(), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap().addresses
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn what_is_shown_of_a_sandbox_is_what_helps() {
 #[test]
 fn a_cable_of_an_earlier_kubelet_leads_where_it_is_first_seen_to_lead() {
     let mut state = State::default();
-    let record = state.take(&key("a"), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap();
+    let record = state.take(&key("a"), String::new(), &["10.0.0.0/29".parse().unwrap()], Vec::new()).unwrap();
     let mut state = State::default();
     state.know(key("a"), record.clone(), true);
     assert_eq!(state.standing(&key("a"), "id", true, Some((1, 11))), Standing::Up(record.addresses.clone()));
@@ -72,6 +72,6 @@ fn the_last_address_is_told() {
     for uid in ["a", "b", "c", "d", "e"] {
         take(&mut state, uid);
     }
-    let none = state.take(&key("f"), &["10.0.0.0/29".parse().unwrap()], Vec::new());
+    let none = state.take(&key("f"), String::new(), &["10.0.0.0/29".parse().unwrap()], Vec::new());
     assert!(none.unwrap_err().starts_with("no address is left in 10.0.0.0/29, all 5 are taken"));
 }

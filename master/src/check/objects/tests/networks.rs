@@ -1,0 +1,27 @@
+//! A node whose pods have no network: one story is told once.
+
+use serde_json::json;
+
+use super::{node, ready, told};
+
+const WHY: &str = "no range: give one";
+
+/// What is told of a node that says so; it is ready, unless it says why not.
+fn networkless(why_not_ready: &str) -> Vec<String> {
+    let ready = match why_not_ready {
+        "" => ready()[0].clone(),
+        why => json!({"type": "Ready", "status": "False", "reason": "KubeletNotReady", "message": why}),
+    };
+    let reason = "PodNetworkNotReady";
+    let network = json!({"type": "NetworkUnavailable", "status": "True", "reason": reason, "message": WHY});
+    told(&json!({"nodes": [node("a", &json!([ready, network]), json!({}))]}))
+}
+
+#[test]
+fn a_node_that_is_not_ready_for_its_network_is_one_finding() {
+    let once = format!("!Node a: is not ready, as its pods have no network: {WHY}");
+    assert_eq!(networkless(&format!("container runtime network not ready: {WHY}")), [once]);
+    let alone = format!("!Node a: its pods have no network: {WHY}");
+    assert_eq!(networkless("").join("; "), alone);
+    assert_eq!(networkless("no engine"), ["!Node a: is not ready: KubeletNotReady: no engine", &alone]);
+}
