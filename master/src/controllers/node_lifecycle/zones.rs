@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::controllers::client::Json;
 use crate::controllers::object::at;
+use crate::trust::RESERVED;
 
 /// From this share of nodes that are not ready on a zone is disrupted; the stock controller's `--unhealthy-zone-threshold`.
 const UNHEALTHY_PERCENT: usize = 55;
@@ -63,8 +64,14 @@ impl Place {
         let label = |name: &str| labels.and_then(|labels| labels.get(name)).and_then(Value::as_str);
         let (region, zone) = (label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
         let zone = format!("{}/{}", region.unwrap_or_default(), zone.unwrap_or_default());
-        Self { zone, is_ready, counts: label(EXCLUDED).is_none() }
+        // One that only keeps the place of a machine that has never come is silent for good reason.
+        let counts = label(EXCLUDED).is_none() && !is_reserved(node);
+        Self { zone, is_ready, counts }
     }
+}
+
+fn is_reserved(node: &Json) -> bool {
+    at(node, "/metadata/annotations").is_some_and(|annotations| annotations.get(RESERVED).is_some())
 }
 
 #[derive(Debug, Default)]
@@ -293,6 +300,8 @@ mod tests {
         };
         let labels = serde_json::json!({"topology.kubernetes.io/region": "r", "topology.kubernetes.io/zone": "z", EXCLUDED: ""});
         assert_eq!(labelled(labels), Place { zone: "r/z".to_owned(), is_ready: true, counts: false });
-        assert_eq!(labelled(Value::Null).zone, "/");
+        assert_eq!(labelled(Value::Null), Place { zone: "/".to_owned(), is_ready: true, counts: true });
+        let reserved = serde_json::json!({"metadata": {"annotations": {RESERVED: "true"}}});
+        assert!(!Place::of(reserved.as_object().unwrap(), false).counts);
     }
 }
