@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use apiserver::storage::etcd::Endpoint;
 use ipnet::{IpNet, Ipv4Net};
@@ -50,6 +51,8 @@ pub struct Options {
     pub approval: Approval,
     /// How a node registers.
     pub nodes: NodeAdmission,
+    /// When a node that is silent loses its pods.
+    pub lifecycle: NodeLifecycle,
     /// How long certificates live.
     pub lives: Lives,
     /// Which address of a node is taken, the first that it has.
@@ -135,6 +138,22 @@ pub enum Allowed {
     Network(IpAddr, u8),
     /// Nodes of that name; `*` stands for any letters.
     Name(String),
+}
+
+/// When a node that is silent is told so, and when it loses its pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLifecycle {
+    /// How long a node may be silent.
+    pub grace: Duration,
+    /// How long after one node of a zone the next one loses its pods; `None` for never.
+    pub eviction_pace: Option<Duration>,
+}
+
+/// As the stock controller manager has it: 50 seconds, and a node every ten.
+impl Default for NodeLifecycle {
+    fn default() -> Self {
+        Self { grace: Duration::from_secs(50), eviction_pace: Some(Duration::from_secs(10)) }
+    }
 }
 
 /// How a node registers, and which nodes are trusted to take work.
@@ -307,6 +326,7 @@ impl Default for Options {
             etcd: Etcd::default(),
             approval: Approval::default(),
             nodes: NodeAdmission::default(),
+            lifecycle: NodeLifecycle::default(),
             lives: Lives::default(),
             kubelet_addresses: AddressType::USUAL.to_vec(),
             controllers: Controllers::All,

@@ -29,7 +29,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
 use crate::nodes::{Nodes, Shown};
-use crate::options::{Controllers, Options, ServiceRange, Storage};
+use crate::options::{Controllers, NodeLifecycle, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names};
 use crate::server::{self, Checks};
@@ -154,7 +154,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         let (client, own, stopped) = (client.clone(), format!("master-{advertised}"), stopped.clone());
         tokio::spawn(async move { scheduler::run(client, &own, stopped).await })
     });
-    tokio::spawn(keep::control(client, options.controllers, authority, options.pods.are_given, believed));
+    let facts = Facts {
+        root_ca: authority.pki.trusted_pem(),
+        authority: Some(authority),
+        gives_ranges: options.pods.are_given,
+        lifecycle: options.lifecycle,
+    };
+    tokio::spawn(keep::control(client, options.controllers, facts, believed));
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
@@ -182,7 +188,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
     let mut stopped = told_to_stop()?;
     let (client, config) = outside(kubeconfig)?;
-    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false };
+    let lifecycle = NodeLifecycle::default();
+    let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false, lifecycle };
     tokio::select! {
         () = controllers::run(client, which, facts) => {}
         _ = stopped.changed() => {}

@@ -20,7 +20,8 @@ struct Bed {
 
 impl Bed {
     async fn new() -> Self {
-        let mut master = Master::new().with_flags(["--scheduler=true"]);
+        // Nodes here are ready for as long as the test takes, though no kubelet says so again.
+        let mut master = Master::new().with_flags(["--scheduler=true", "--node-monitor-grace-period=1h"]);
         master.start().await;
         Self::of(master)
     }
@@ -67,12 +68,21 @@ impl Bed {
     async fn node(&self, name: &str, zone: &str, spec: Value) {
         let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone});
         let has = json!({"cpu": "4", "memory": "8Gi", "pods": "110"});
-        let status = json!({"capacity": has, "allocatable": has});
+        let ready = json!([{"type": "Ready", "status": "True"}]);
+        let status = json!({"capacity": has, "allocatable": has, "conditions": ready});
         self.make(
             NODES,
             &json!({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}),
         )
         .await;
+        // A new one has a taint until the master has seen that it is ready.
+        let look = async || {
+            let node = self.get(&format!("{NODES}/{name}")).await;
+            let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            let is_new = taints.iter().any(|taint| taint["key"] == "node.kubernetes.io/not-ready");
+            if is_new { Err(node.to_string()) } else { Ok(()) }
+        };
+        wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", self.master.log()));
     }
 
     /// Makes a pod that asks for so much of a processor, with these fields of `spec`.

@@ -31,8 +31,10 @@ pub(super) struct Wanted {
     grace_seconds: Option<i64>,
     propagation: Option<String>,
     pub uid: Option<String>,
-    revision: Option<String>,
+    pub revision: Option<String>,
     pub dry_run: bool,
+    /// A condition that says why.
+    pub condition: Option<Value>,
 }
 
 impl Write<'_> {
@@ -111,6 +113,9 @@ impl Write<'_> {
     ) -> Result<Response, registry::Error> {
         let grace = self.grace(&object, wanted);
         propagate(&mut object, wanted.propagation.as_deref());
+        if let Some(condition) = &wanted.condition {
+            meta::put_condition(&mut object, condition);
+        }
         if let Some(shorter) = wanted.grace_seconds {
             meta::hurry(&mut object, shorter);
         }
@@ -232,6 +237,7 @@ impl Wanted {
             uid: text("/preconditions/uid"),
             revision: text("/preconditions/resourceVersion"),
             dry_run: options.dry_run || !stages.is_empty(),
+            condition: None,
         })
     }
 }

@@ -16,6 +16,8 @@ use crate::status::Status;
 use crate::store::{Object, Scope};
 
 const BUDGETS: &str = "poddisruptionbudgets.policy";
+/// The condition by which a budget says whether it allows any.
+const ALLOWED: &str = "DisruptionAllowed";
 const API_VERSIONS: [&str; 2] = ["policy/v1", "policy/v1beta1"];
 /// Pods whose end a budget waits for at most; the stock server's.
 const DISRUPTED_PODS: usize = 2000;
@@ -35,27 +37,49 @@ impl Write<'_> {
         self.admit(Operation::Create, name, sent, &pod).await?;
         // Not the one that comes after it.
         wanted.uid.get_or_insert_with(|| meta::text(&pod, "uid").to_owned());
-        if !needs_no_budget(&pod) {
-            self.take_from_budget(name, &pod, wanted.dry_run).await?;
+        let is_pinned = wanted.revision.is_some();
+        wanted.condition = Some(target(&meta::rfc3339(self.now)));
+        for _ in 0..TRIES {
+            let pod = self.get(name)?.decode();
+            let spent =
+                if is_idle(&pod) { Spent::Nothing } else { self.spend(name, &pod, wanted.dry_run).await? };
+            if !is_pinned {
+                // What was not paid for goes as it was looked at, or it may have begun to work.
+                let revision = meta::text(&pod, "resourceVersion").to_owned();
+                wanted.revision = (spent != Spent::One && !has_ended(&pod)).then_some(revision);
+            }
+            match self.remove(name, &wanted).await {
+                Err(status) if status.code == StatusCode::CONFLICT.as_u16() && !is_pinned => match spent {
+                    Spent::Nothing => {}
+                    Spent::Spared(budget) => return Err(unsettled(&budget)),
+                    Spent::One => return Err(status),
+                },
+                removed => {
+                    removed?;
+                    let made = json!({
+                        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201,
+                    });
+                    return Ok(response(StatusCode::CREATED, made.to_string(), &[]));
+                }
+            }
         }
-        self.remove(name, &wanted).await?;
-        let made =
-            json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
-        Ok(response(StatusCode::CREATED, made.to_string(), &[]))
+        Err(Status::changed(self.resource, name))
     }
 
     /// Takes one disruption from the budget of the pod, if there is a budget and it has one.
-    async fn take_from_budget(&self, name: &str, pod: &Json, dry_run: bool) -> Result<(), Status> {
+    async fn spend(&self, name: &str, pod: &Json, dry_run: bool) -> Result<Spent, Status> {
         for _ in 0..TRIES {
             let rows = self.desk.registry.rows();
-            let Some(row) = rows.all().iter().find(|row| row.stored() == BUDGETS) else { return Ok(()) };
-            let Some((object, mut budget)) = self.budget(pod)? else { return Ok(()) };
+            let Some(row) = rows.all().iter().find(|row| row.stored() == BUDGETS) else {
+                return Ok(Spent::One);
+            };
+            let Some((object, mut budget)) = self.budget(pod)? else { return Ok(Spent::One) };
             if !is_ready(pod) && spares_unready(&budget) {
-                return Ok(());
+                return Ok(Spent::Spared(object.name().to_owned()));
             }
             disrupt(&mut budget, name, &meta::rfc3339(self.now))?;
             if dry_run || self.replaced(row, &object, &budget).await? {
-                return Ok(());
+                return Ok(Spent::One);
             }
         }
         Err(too_many(&format!("many changes to the disruption budget of {name} at once"), 0, None))
@@ -91,10 +115,34 @@ impl Write<'_> {
     }
 }
 
+/// What an eviction was paid with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Spent {
+    /// The pod does no work.
+    Nothing,
+    /// The pod is not ready, and the budget of that name lets those go.
+    Spared(String),
+    /// One disruption, or there is no budget.
+    One,
+}
+
 /// True for a pod that does no work, so that nothing is disrupted.
-fn needs_no_budget(pod: &Json) -> bool {
-    let phase = at(pod, "status.phase").and_then(Value::as_str).unwrap_or("Pending");
-    matches!(phase, "Succeeded" | "Failed" | "Pending") || meta::is_doomed(pod)
+fn is_idle(pod: &Json) -> bool {
+    has_ended(pod) || at(pod, "status.phase").and_then(Value::as_str).unwrap_or("Pending") == "Pending"
+}
+
+/// True for a pod that will never work again.
+fn has_ended(pod: &Json) -> bool {
+    let phase = at(pod, "status.phase").and_then(Value::as_str).unwrap_or_default();
+    matches!(phase, "Succeeded" | "Failed") || meta::is_doomed(pod)
+}
+
+/// What is said of a pod that is evicted.
+fn target(now: &str) -> Value {
+    json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting", "lastTransitionTime": now,
+    })
 }
 
 fn is_ready(pod: &Json) -> bool {
@@ -117,28 +165,61 @@ fn spares_unready(budget: &Json) -> bool {
 fn disrupt(budget: &mut Json, pod: &str, now: &str) -> Result<(), Status> {
     let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
     let name = meta::text(budget, "name").to_owned();
-    if number("status.observedGeneration") < number("metadata.generation") {
-        let why = format!("The disruption budget {name} is still being processed by the server.");
-        return Err(violated(SOON_SECONDS, &why));
+    let (observed, allowed) = (number("status.observedGeneration"), number("status.disruptionsAllowed"));
+    if observed < number("metadata.generation") {
+        return Err(unsettled(&name));
     }
     let mut pods = at(budget, "status.disruptedPods").and_then(Value::as_object).cloned().unwrap_or_default();
     if pods.len() > DISRUPTED_PODS {
         let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
         return Err(Status::forbidden(BUDGETS, &name, why));
     }
-    let allowed = number("status.disruptionsAllowed");
     if allowed <= 0 {
-        let why = format!(
-            "The disruption budget {name} needs {} healthy pods and has {} currently",
-            number("status.desiredHealthy"),
-            number("status.currentHealthy")
-        );
-        return Err(violated(0, &why));
+        return Err(violated(0, &why_not(budget, &name)));
     }
     pods.insert(pod.to_owned(), now.into());
     put(budget, "status.disruptedPods", pods.into());
     put(budget, "status.disruptionsAllowed", (allowed - 1).into());
+    if allowed == 1 {
+        let none = json!({
+            "type": ALLOWED, "status": "False", "reason": "InsufficientPods", "message": "",
+            "lastTransitionTime": now, "observedGeneration": observed,
+        });
+        meta::put_condition(budget, &none);
+    }
     Ok(())
+}
+
+/// Why a budget allows no disruption.
+fn why_not(budget: &Json, name: &str) -> String {
+    let number = |path: &str| at(budget, path).and_then(Value::as_i64).unwrap_or(0);
+    let (healthy, wanted) = (number("status.currentHealthy"), number("status.desiredHealthy"));
+    let conditions = at(budget, "status.conditions").and_then(Value::as_array);
+    let says =
+        |one: &Value, field: &str| one.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let denies = |one: &&Value| says(one, "type") == ALLOWED && says(one, "status") == "False";
+    let denial = conditions.into_iter().flatten().find(denies);
+    let denial = denial.map(|one| (says(one, "reason"), says(one, "message")));
+    match denial.filter(|(_, message)| !message.is_empty()) {
+        // What it counted is not to be trusted then.
+        Some((reason, message)) if reason == "SyncFailed" => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {message}"
+        ),
+        _ if healthy <= wanted => {
+            format!("The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently")
+        }
+        Some((reason, message)) => {
+            format!(
+                "The disruption budget {name} does not allow evicting pods currently ({reason}): {message}"
+            )
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
+    }
+}
+
+/// A budget whose numbers are not those of what it asks for, or of a pod as it is.
+fn unsettled(budget: &str) -> Status {
+    violated(SOON_SECONDS, &format!("The disruption budget {budget} is still being processed by the server."))
 }
 
 fn violated(retry_seconds: u64, cause: &str) -> Status {

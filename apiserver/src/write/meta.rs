@@ -302,6 +302,26 @@ fn end(metadata: &mut Map<String, Value>, began: Timestamp, grace_seconds: i64) 
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
 }
 
+/// Puts a condition into the status of an object, in place of the one of its type, whose time stays when it says the same.
+pub(super) fn put_condition(object: &mut Map<String, Value>, condition: &Value) {
+    let status = object.entry("status").or_insert_with(|| Value::Object(Map::new()));
+    let Some(status) = status.as_object_mut() else { return };
+    let all = status.entry("conditions").or_insert_with(|| Value::Array(Vec::new()));
+    let Some(all) = all.as_array_mut() else { return };
+    let mut condition = condition.clone();
+    match all.iter_mut().find(|one| one.get("type") == condition.get("type")) {
+        Some(found) => {
+            if found.get("status") == condition.get("status")
+                && let (Some(time), Some(to)) = (found.get("lastTransitionTime"), condition.as_object_mut())
+            {
+                to.insert("lastTransitionTime".to_owned(), time.clone());
+            }
+            *found = condition;
+        }
+        None => all.push(condition),
+    }
+}
+
 /// The names of what has to be done before the object goes.
 pub(super) fn finalizers(object: &Map<String, Value>) -> Vec<&str> {
     let metadata = object.get("metadata").and_then(Value::as_object);

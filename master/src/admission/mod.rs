@@ -7,6 +7,7 @@ mod gates;
 mod limit_range;
 mod lookup;
 mod nodes;
+mod not_ready;
 mod pod_ranges;
 mod pod_security;
 mod pods;
@@ -58,6 +59,8 @@ pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<
         Arc::new(service_account::ServiceAccounts::new(lookup())),
         Arc::new(nodes::NodeRestriction::new(lookup())),
         Arc::new(registration::Registration::new(lookup(), added.nodes)),
+        // After who gives a Node the taints that were kept for it.
+        Arc::new(not_ready::NotReady),
         Arc::new(limit_range::LimitRanges::new(lookup())),
         Arc::new(priority::Priorities::new(lookup())),
         Arc::new(storage_class::DefaultStorageClass::new(lookup())),

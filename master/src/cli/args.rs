@@ -204,6 +204,12 @@ pub struct RunFlags {
     /// For allowlist: networks that nodes register from
     #[arg(long, value_name = "CIDR,...", help_heading = "Nodes")]
     pub node_allowlist: Vec<String>,
+    /// How long a node may be silent until its Node says so; 1s and more [default: 50s]
+    #[arg(long, value_name = "DURATION", help_heading = "Nodes")]
+    pub node_monitor_grace_period: Option<String>,
+    /// How many nodes a second of a zone lose their pods, where nodes are silent; 0 for none [default: 0.1]
+    #[arg(long, value_name = "RATE", help_heading = "Nodes")]
+    pub node_eviction_rate: Option<String>,
     /// Addresses of pods, a range a family, of which every node gets a piece [default: 10.244.0.0/16]
     #[arg(long, value_name = "CIDR,...", help_heading = "Cluster")]
     pub cluster_cidr: Vec<String>,

@@ -47,6 +47,8 @@ const FIELDS: &[(&str, Place)] = &[
     ("--kubelet-preferred-address-types", |f| Slot::Many(&mut f.kubelet_preferred_address_types)),
     ("--node-admission", |f| Slot::One(&mut f.node_admission)),
     ("--node-allowlist", |f| Slot::Many(&mut f.node_allowlist)),
+    ("--node-monitor-grace-period", |f| Slot::One(&mut f.node_monitor_grace_period)),
+    ("--node-eviction-rate", |f| Slot::One(&mut f.node_eviction_rate)),
     ("--cluster-cidr", |f| Slot::Many(&mut f.cluster_cidr)),
     ("--allocate-node-cidrs", |f| Slot::One(&mut f.allocate_node_cidrs)),
     ("--node-cidr-mask-size", |f| Slot::One(&mut f.node_cidr_mask_size)),

@@ -109,6 +109,9 @@ impl Flags {
         self.set("--node-admission", &flags.node_admission, approval::mode, &mut options.nodes.mode);
         let networks = commas(&flags.node_allowlist);
         self.extend("--node-allowlist", &networks, values::network, &mut options.nodes.allowlist);
+        let (grace, rate) = (&flags.node_monitor_grace_period, &flags.node_eviction_rate);
+        self.set("--node-monitor-grace-period", grace, values::grace, &mut options.lifecycle.grace);
+        self.set("--node-eviction-rate", rate, values::pace, &mut options.lifecycle.eviction_pace);
         let (issued, own) = (&flags.cluster_signing_duration, &flags.serving_cert_duration);
         self.set("--cluster-signing-duration", issued, values::life, &mut options.lives.issued);
         self.set("--serving-cert-duration", own, values::life, &mut options.lives.serving);

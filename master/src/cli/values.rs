@@ -15,6 +15,15 @@ const SHORTEST_LIFE: Duration = Duration::from_secs(60);
 /// The longest: that of the authority that signs them.
 const LONGEST_LIFE: Duration = Duration::from_secs(3650 * 24 * 60 * 60);
 
+/// The shortest grace of nodes: for trying out what becomes of them.
+const SHORTEST_GRACE: Duration = Duration::from_secs(1);
+/// The longest: a day.
+const LONGEST_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
+/// The fewest nodes a second that lose their pods, if any do: one in about three hours.
+const SLOWEST_RATE: f64 = 0.0001;
+/// The most.
+const FASTEST_RATE: f64 = 1000.0;
+
 /// An address.
 pub fn ip(text: &str) -> Result<IpAddr, Wanted> {
     text.parse().map_err(|_| "is no IP address".to_owned())
@@ -45,6 +54,29 @@ pub fn life(text: &str) -> Result<Duration, Wanted> {
     } else {
         Err("is no life of a certificate: write one from 60s to 87600h, which is ten years".to_owned())
     }
+}
+
+/// How long a node may be silent: longer than it takes to say something.
+pub fn grace(text: &str) -> Result<Duration, Wanted> {
+    let found = duration(text)?;
+    if (SHORTEST_GRACE..=LONGEST_GRACE).contains(&found) {
+        Ok(found)
+    } else {
+        Err("is no grace of nodes: write one from 1s to 24h; nodes say something every 10s".to_owned())
+    }
+}
+
+/// The time between two of so many a second; none for 0.
+pub fn pace(text: &str) -> Result<Option<Duration>, Wanted> {
+    let wanted = || "is no rate, write how many nodes a second, like 0.1".to_owned();
+    let rate: f64 = text.parse().map_err(|_| wanted())?;
+    if rate == 0.0 {
+        return Ok(None);
+    }
+    if !(SLOWEST_RATE..=FASTEST_RATE).contains(&rate) {
+        return Err(format!("is neither 0 nor a rate from {SLOWEST_RATE} to {FASTEST_RATE} nodes a second"));
+    }
+    Duration::try_from_secs_f64(rate.recip()).map(Some).map_err(|_| wanted())
 }
 
 /// A whole number from 0 to 255.

@@ -36,6 +36,9 @@ pub trait Table: Send + Sync + 'static {
 
     /// Takes one object out, as it last was.
     fn remove(&self, object: Self::Kept);
+
+    /// What changes is not seen any more, until the next list.
+    fn lose(&self) {}
 }
 
 /// A table of the world.
@@ -74,6 +77,10 @@ impl Table for InWorld {
     fn remove(&self, object: Object) {
         self.world.remove(&self.kind, &object.namespace, &object.name);
     }
+
+    fn lose(&self) {
+        self.world.lose(&self.kind);
+    }
 }
 
 /// Follows a resource for as long as it is polled.
@@ -96,6 +103,7 @@ pub async fn follow(client: Client, kind: Arc<Kind>, table: impl Table, complain
                 error
             }
         };
+        informer.table.lose();
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }

@@ -5,22 +5,27 @@
 
 mod accounts;
 mod agenda;
+mod awake;
 mod certificates;
 mod client;
 mod complaint;
 mod discovery;
+mod disruption;
 mod endpoints;
 mod events;
 mod finished_jobs;
-mod finished_pods;
 mod garbage;
 mod informer;
 mod namespace;
+mod node_lifecycle;
 mod node_ranges;
 mod object;
+mod pod_garbage;
 mod queue;
 mod quotas;
 mod root_ca;
+mod taint_eviction;
+mod tell;
 mod tokens;
 mod trust;
 mod world;
@@ -41,7 +46,7 @@ pub use self::informer::{Table, follow};
 pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
-use crate::options::{Approval, Controllers, NodeAdmission};
+use crate::options::{Approval, Controllers, NodeAdmission, NodeLifecycle};
 use crate::pki::{Names, Pki};
 
 /// Who reads everything there is; what each controller does, it does as its own service account.
@@ -68,7 +73,7 @@ pub const NAMES: &[&str] = &[
     tokens::NAME,
     events::NAME,
     quotas::NAME,
-    finished_pods::NAME,
+    pod_garbage::NAME,
     finished_jobs::NAME,
     endpoints::legacy::NAME,
     endpoints::slices::NAME,
@@ -78,6 +83,9 @@ pub const NAMES: &[&str] = &[
     certificates::CLEANING,
     trust::NAME,
     node_ranges::NAME,
+    node_lifecycle::NAME,
+    taint_eviction::NAME,
+    disruption::NAME,
 ];
 
 /// What controllers know beyond what the server tells.
@@ -89,6 +97,8 @@ pub struct Facts {
     pub authority: Option<Authority>,
     /// Whether nodes get ranges for their pods from the master.
     pub gives_ranges: bool,
+    /// When nodes that are silent lose their pods.
+    pub lifecycle: NodeLifecycle,
 }
 
 /// What signs certificates, and who gets them.
@@ -153,12 +163,20 @@ fn chosen(client: &Client, world: &World, which: &Controllers, facts: &Facts) ->
         // No stock role is for this: a stock store expires events by itself.
         Arc::new(events::Expiry::new(of("generic-garbage-collector"), world())),
         Arc::new(quotas::Usage::new(of("resourcequota-controller"), world())),
-        Arc::new(finished_pods::Collector::new(of("pod-garbage-collector"), world())),
+        Arc::new(pod_garbage::Collector::new(of("pod-garbage-collector"), world())),
         Arc::new(finished_jobs::Expiry::new(of("ttl-after-finished-controller"))),
         Arc::new(endpoints::legacy::Addresses::new(of("endpoint-controller"), world())),
         Arc::new(endpoints::slices::Slices::new(of("endpointslice-controller"), world())),
         Arc::new(endpoints::mirror::Mirror::new(of("endpointslicemirroring-controller"))),
         Arc::new(certificates::Cleaner::new(of(certificates::ACCOUNT))),
+        Arc::new(node_lifecycle::Lifecycle::new(
+            of("node-controller"),
+            client.for_reader(),
+            world(),
+            &facts.lifecycle,
+        )),
+        Arc::new(taint_eviction::Evictions::new(of("node-controller"), world())),
+        Arc::new(disruption::Budgets::new(of("disruption-controller"), world())),
     ];
     if let Some(authority) = &facts.authority {
         let account = || of(certificates::ACCOUNT);

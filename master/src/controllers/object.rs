@@ -17,6 +17,8 @@ pub struct Owner {
     pub uid: String,
     /// The owner waits for this object when it is deleted in the foreground.
     pub blocks: bool,
+    /// The owner is the one that keeps this object.
+    pub controls: bool,
 }
 
 /// An object, as far as it is remembered.
@@ -38,9 +40,16 @@ pub struct Object {
     pub finalizers: Vec<String>,
     /// Who owns it.
     pub owners: Vec<Owner>,
+    /// The node of a pod, empty while it has none.
+    pub node: Box<str>,
+    /// It is a pod that is ready.
+    pub is_ready: bool,
     /// The fields that are kept of its kind, by their names at the top.
     pub kept: Json,
 }
+
+/// What is read of pods and kept in two fields: a cluster has many, and their conditions are long.
+const OF_PODS: &[&str] = &["spec.nodeName", "status.conditions"];
 
 /// Fields that are kept, by resource; nothing but metadata of any other.
 const KEPT: &[(&str, &[&str])] = &[
@@ -49,11 +58,21 @@ const KEPT: &[(&str, &[&str])] = &[
     ("services", &["spec.selector"]),
     ("endpoints", &["metadata.labels"]),
     ("endpointslices.discovery.k8s.io", &["metadata.labels"]),
-    // The labels of a node tell its zone, its addresses what it may serve under, and what is noted of it whether it is trusted.
+    // The labels of a node tell its zone, its addresses what it may serve under, what is noted of it whether it is trusted, and
+    // its conditions what keeps pods off it.
     (
         "nodes",
-        &["metadata.labels", "metadata.annotations", "spec.taints", "spec.podCIDR", "status.addresses"],
+        &[
+            "metadata.labels",
+            "metadata.annotations",
+            "spec.taints",
+            "spec.unschedulable",
+            "spec.podCIDR",
+            "status.addresses",
+            "status.conditions",
+        ],
     ),
+    ("poddisruptionbudgets.policy", &["spec.selector"]),
     ("certificatesigningrequests.certificates.k8s.io", &["spec.username", "status.conditions"]),
     ("events", &["eventTime", "lastTimestamp", "series.lastObservedTime"]),
     ("resourcequotas", &["spec.hard", "status.hard", "status.used"]),
@@ -75,12 +94,22 @@ const METADATA: &[&str] = &[
 impl Object {
     /// What has to be read of an object of that resource for all that is remembered of it.
     pub fn sieve(resource: &str) -> Sieve {
-        METADATA.iter().chain(kept_of(resource)).copied().fold(Sieve::nothing(), Sieve::with)
+        let of_pods = if is_pods(resource) { OF_PODS } else { &[] };
+        let paths = METADATA.iter().chain(kept_of(resource)).chain(of_pods);
+        paths.copied().fold(Sieve::nothing(), Sieve::with)
     }
 
     /// Takes what is remembered out of an object of that resource (`pods`, `jobs.batch`).
     pub fn of(resource: &str, object: &Json) -> Self {
-        Self::keeping(kept_of(resource), object)
+        let found = Self::keeping(kept_of(resource), object);
+        if !is_pods(resource) {
+            return found;
+        }
+        Self {
+            node: text(at(object, "/spec/nodeName")).into(),
+            is_ready: condition_is(object, "Ready", "True"),
+            ..found
+        }
     }
 
     /// Takes the metadata and the fields of those paths (`status.phase`) out of an object.
@@ -98,6 +127,8 @@ impl Object {
             is_ending: field("deletionTimestamp").is_some_and(|time| !time.is_null()),
             finalizers: list("finalizers").map(|name| text(Some(name))).collect(),
             owners: list("ownerReferences").map(Owner::of).collect(),
+            node: Box::default(),
+            is_ready: false,
             kept: keep(object, paths),
         }
     }
@@ -132,6 +163,7 @@ impl Owner {
             name: text(reference.get("name")),
             uid: text(reference.get("uid")),
             blocks: reference.get("blockOwnerDeletion").and_then(Value::as_bool).unwrap_or(false),
+            controls: reference.get("controller").and_then(Value::as_bool).unwrap_or(false),
         }
     }
 
@@ -151,6 +183,21 @@ pub fn at<'a>(object: &'a Json, pointer: &str) -> Option<&'a Value> {
 /// A text, empty when there is none.
 pub fn text(value: Option<&Value>) -> String {
     value.and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The condition of that type in the status of an object.
+pub fn condition<'a>(object: &'a Json, kind: &str) -> Option<&'a Value> {
+    let all = at(object, "/status/conditions").and_then(Value::as_array);
+    all.into_iter().flatten().find(|condition| condition.get("type").and_then(Value::as_str) == Some(kind))
+}
+
+/// Whether the condition of that type has that status.
+pub fn condition_is(object: &Json, kind: &str, status: &str) -> bool {
+    condition(object, kind).is_some_and(|found| found.get("status").and_then(Value::as_str) == Some(status))
+}
+
+fn is_pods(resource: &str) -> bool {
+    resource == "pods"
 }
 
 fn kept_of(resource: &str) -> &'static [&'static str] {
@@ -194,12 +241,14 @@ mod tests {
                 "name": "a", "namespace": "n", "uid": "1", "finalizers": ["x"], "labels": {"example.com/app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z",
                 "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2", "blockOwnerDeletion": true}],
             },
-            "spec": {"containers": []},
-            "status": {"phase": "Failed", "message": "long"},
+            "spec": {"containers": [], "nodeName": "here"},
+            "status": {"phase": "Failed", "message": "long", "conditions": [{"type": "Ready", "status": "True"}]},
         });
         let pod = Object::of("pods", json.as_object().unwrap());
         assert!(pod.is_ending && pod.awaits("x") && pod.owners[0].blocks);
         assert_eq!(pod.owners[0].group(), "apps");
+        assert!(pod.is_ready && !pod.owners[0].controls);
+        assert_eq!(&*pod.node, "here");
         let labels = json!({"example.com/app": "web"});
         assert_eq!(
             Value::from(pod.kept.clone()),

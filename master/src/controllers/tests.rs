@@ -1,12 +1,16 @@
 //! Controllers over an API in this process, seen through their own client.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod nodes;
+
 use std::collections::BTreeMap;
 
 use apiserver::registry::Registry;
 use apiserver::storage::{Limits, Memory};
 use apiserver::{Api, Catalog, Version, kinds};
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::client::{Propagation, Sieve};
 use super::object::{at, text};
@@ -24,7 +28,12 @@ async fn running(which: Controllers) -> Client {
     tokio::spawn(run(
         client.clone(),
         which,
-        Facts { root_ca: "PEM".to_owned(), authority: None, gives_ranges: false },
+        Facts {
+            root_ca: "PEM".to_owned(),
+            authority: None,
+            gives_ranges: false,
+            lifecycle: NodeLifecycle::default(),
+        },
     ));
     client
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::client::{Error, Kind};
 use super::object::Object;
@@ -41,6 +42,8 @@ struct Table {
     kind: Arc<Kind>,
     objects: BTreeMap<Place, Arc<Object>>,
     is_read: bool,
+    /// Since when every change is seen; none while the server cannot be followed.
+    followed: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -86,7 +89,7 @@ impl World {
             return false;
         }
         inner.kinds.insert((kind.group.to_string(), kind.kind.to_string()), qualified.clone());
-        let table = Table { kind: kind.clone(), objects: BTreeMap::new(), is_read: false };
+        let table = Table { kind: kind.clone(), objects: BTreeMap::new(), is_read: false, followed: None };
         inner.tables.insert(qualified, table);
         true
     }
@@ -107,6 +110,7 @@ impl World {
         let mut inner = self.lock();
         let Some(table) = inner.tables.get_mut(&kind.qualified()) else { return };
         table.is_read = true;
+        table.followed = Some(Instant::now());
         let mut old = std::mem::take(&mut table.objects);
         for object in objects {
             let place = (object.namespace.clone(), object.name.clone());
@@ -121,6 +125,18 @@ impl World {
         changes.extend(old.into_values().flat_map(|gone| steps(&table.kind, Some(gone), None)));
         tell(inner, &changes);
         self.progress.send_modify(|moves| *moves += 1);
+    }
+
+    /// Changes of a resource are not seen any more until all of it has been read anew.
+    pub fn lose(&self, kind: &Kind) {
+        if let Some(table) = self.lock().tables.get_mut(&kind.qualified()) {
+            table.followed = None;
+        }
+    }
+
+    /// Since when every change of a resource is seen; `None` while none is, so that nothing follows from silence.
+    pub fn followed(&self, kind: &Kind) -> Option<Instant> {
+        self.lock().tables.get(&kind.qualified())?.followed
     }
 
     /// Takes in one object as it is now.
@@ -147,6 +163,13 @@ impl World {
     pub fn get(&self, kind: &Kind, namespace: &str, name: &str) -> Option<Arc<Object>> {
         let place = (namespace.to_owned(), name.to_owned());
         self.lock().tables.get(&kind.qualified())?.objects.get(&place).cloned()
+    }
+
+    /// The pods of a node.
+    pub fn pods_on(&self, node: &str) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let Some(table) = inner.tables.get(&Kind::POD.qualified()) else { return Vec::new() };
+        table.objects.values().filter(|pod| *pod.node == *node).cloned().collect()
     }
 
     /// All objects of a namespace, or everywhere when that is empty.

@@ -130,18 +130,18 @@ pub(super) fn mark(pki: &Pki, service_account_key: &str) -> Mark {
     }
 }
 
-/// Runs controllers, anew whenever the authorities are others: they know them from the start.
+/// Runs controllers that know that much, anew whenever the authorities are others: they know them from the start.
 pub(super) async fn control(
     client: Client,
     which: Controllers,
-    authority: Authority,
-    gives_ranges: bool,
+    facts: Facts,
     mut authorities: watch::Receiver<Arc<Pki>>,
 ) {
     loop {
         let pki = authorities.borrow_and_update().clone();
         let root_ca = pki.trusted_pem();
-        let facts = Facts { root_ca, authority: Some(Authority { pki, ..authority.clone() }), gives_ranges };
+        let authority = facts.authority.clone().map(|authority| Authority { pki, ..authority });
+        let facts = Facts { root_ca, authority, ..facts.clone() };
         let run = async {
             controllers::run(client.clone(), which.clone(), facts).await;
             std::future::pending::<()>().await;

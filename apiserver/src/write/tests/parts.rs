@@ -139,6 +139,7 @@ async fn evictions_keep_the_budget_of_the_pod() {
     let now = server.get(&format!("{BUDGETS}/web")).await.1;
     assert_eq!(now["status"]["disruptionsAllowed"], 0);
     assert!(now["status"]["disruptedPods"]["a"].is_string(), "{now}");
+    assert_eq!(now["status"]["conditions"][0]["reason"], "InsufficientPods");
     let spent = evict("policy/v1", "b").await;
     assert_eq!(spent.1["details"]["causes"][0]["reason"], "DisruptionBudget");
     refused(spent, 429, "TooManyRequests", "violate the pod's disruption budget");
@@ -146,6 +147,48 @@ async fn evictions_keep_the_budget_of_the_pod() {
     assert_eq!(evict("policy/v1", "c").await.0, 201, "what does no work is no loss");
     assert_eq!(evict("policy/v1", "none").await.0, 404);
     assert_eq!(evict("v1", "b").await.0, 400);
+}
+
+#[tokio::test]
+async fn an_evicted_pod_says_so_while_it_ends_and_one_that_is_not_ready_may_be_spared() {
+    let server = server().await;
+    let path = format!("{PODS}/a");
+    let mut running = pod("a", json!({"app": "web"}));
+    running["spec"]["nodeName"] = "n".into();
+    server.json("POST", PODS, running).await;
+    status(&server, &path, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}))
+        .await;
+    let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}});
+    server.json("POST", BUDGETS, budget).await;
+    let budget_path = format!("{BUDGETS}/web");
+    let evict = async || {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}});
+        server.json("POST", &format!("{path}/eviction"), eviction).await
+    };
+    let told = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 1, "expectedPods": 1});
+    status(&server, &budget_path, told).await;
+    let cause = |answer: &(u16, Value)| answer.1["details"]["causes"][0]["message"].clone();
+    assert_eq!(cause(&evict().await), "The disruption budget web needs 1 healthy pods and has 0 currently");
+    let failed = json!([{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "why", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    status(&server, &budget_path, json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 1, "conditions": failed})).await;
+    assert_eq!(
+        cause(&evict().await),
+        "The disruption budget web does not allow evicting pods currently because it failed sync: why"
+    );
+    let (_, mut found) = server.get(&budget_path).await;
+    found["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
+    let (code, found) = server.json("PUT", &budget_path, found).await;
+    assert_eq!(code, 200, "{found}");
+    assert_eq!(evict().await.0, 201, "one that is not ready is no loss");
+    let (_, ending) = server.get(&path).await;
+    let target = ending["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["type"] == "DisruptionTarget")
+        .cloned();
+    assert_eq!(target.unwrap()["reason"], "EvictionByEvictionAPI");
+    assert!(ending["metadata"]["deletionTimestamp"].is_string(), "{ending}");
 }
 
 #[tokio::test]

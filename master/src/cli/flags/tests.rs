@@ -55,6 +55,33 @@ fn certificates_live_from_a_minute_to_ten_years() {
 }
 
 #[test]
+fn silent_nodes_have_a_grace_and_a_pace() {
+    let flags = |grace: &str, rate: &str| RunFlags {
+        node_monitor_grace_period: some(grace),
+        node_eviction_rate: some(rate),
+        ..RunFlags::default()
+    };
+    let lifecycle = |flags: RunFlags| read(&flags, None, None).map(|found| found.options.lifecycle);
+    let usual = lifecycle(RunFlags::default()).unwrap();
+    assert_eq!((usual.grace.as_secs(), usual.eviction_pace.unwrap().as_secs()), (50, 10));
+    assert_eq!(lifecycle(flags("50s", "0.1")).unwrap(), usual);
+    let found = lifecycle(flags("1s", "4")).unwrap();
+    assert_eq!((found.grace.as_secs(), found.eviction_pace.unwrap().as_millis()), (1, 250));
+    assert_eq!(lifecycle(flags("1m", "0")).unwrap().eviction_pace, None);
+    for (grace, rate) in [
+        ("0", "1"),
+        ("999ms", "1"),
+        ("25h", "1"),
+        ("50s", "-1"),
+        ("50s", "NaN"),
+        ("50s", "0.00001"),
+        ("50s", "x"),
+    ] {
+        assert!(lifecycle(flags(grace, rate)).is_err(), "{grace} {rate}");
+    }
+}
+
+#[test]
 fn the_scheduler_runs_inside_unless_told_otherwise() {
     for (given, runs) in [(None, true), (Some("true"), true), (Some("false"), false)] {
         let flags = RunFlags { scheduler: given.map(str::to_owned), ..RunFlags::default() };

@@ -42,6 +42,9 @@ impl Kind {
     pub const JOB: Self = Self::of("batch", "Job", "jobs", true);
     /// Who holds what for how long.
     pub const LEASE: Self = Self::of("coordination.k8s.io", "Lease", "leases", true);
+    /// How many pods may be disrupted.
+    pub const DISRUPTION_BUDGET: Self =
+        Self::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
     /// A part of what stands behind a service.
     pub const ENDPOINT_SLICE: Self = Self::of("discovery.k8s.io", "EndpointSlice", "endpointslices", true);
 

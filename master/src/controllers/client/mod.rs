@@ -151,6 +151,36 @@ impl Client {
         }
     }
 
+    /// A part of an object, such as its scale; nothing where it has none.
+    ///
+    /// # Errors
+    /// When it cannot be told: try again.
+    pub async fn find_part(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        part: &str,
+    ) -> Result<Option<Json>, Error> {
+        match self.ask(Method::GET, &format!("{}/{part}", kind.path(namespace, name)), None).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_not_found() || error.is_no_such_path() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same for who may list objects of that kind, and not read one.
+    ///
+    /// # Errors
+    /// When it cannot be told: try again.
+    pub async fn named(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
+        let mut found = None;
+        let path = kind.path(namespace, "");
+        self.pages(format!("{path}?fieldSelector=metadata.name%3D{name}"), |object| found = Some(object))
+            .await?;
+        Ok(found)
+    }
+
     /// A document of the server, such as discovery.
     ///
     /// # Errors
@@ -158,6 +188,15 @@ impl Client {
     pub async fn document(&self, path: &str, accept: &'static str) -> Result<Json, Error> {
         let request = self.request(Method::GET, path).header(header::ACCEPT, accept);
         read(self.send(request.body(Body::empty())).await?).await
+    }
+
+    /// Whether the server says that it can do its work. One that is never asked that says nothing against it.
+    ///
+    /// # Errors
+    /// When it does not answer, or says no.
+    pub async fn is_ready(&self) -> Result<(), Error> {
+        let response = self.send(self.request(Method::GET, "/readyz").body(Body::empty())).await?;
+        if response.status().is_server_error() { Err(refused(response).await) } else { Ok(()) }
     }
 
     /// Everything in a namespace, or everywhere when that is empty: given to `each` a page at a time. Returns the

@@ -10,7 +10,14 @@ use super::super::client::Propagation::{Background, Foreground, Orphan};
 use super::*;
 
 fn owner(uid: &str, blocks: bool) -> Owner {
-    Owner { api_version: "v1".into(), kind: "Pod".into(), name: uid.into(), uid: uid.into(), blocks }
+    Owner {
+        api_version: "v1".into(),
+        kind: "Pod".into(),
+        name: uid.into(),
+        uid: uid.into(),
+        blocks,
+        controls: false,
+    }
 }
 
 fn pod(uid: &str, owners: &[&str]) -> Object {

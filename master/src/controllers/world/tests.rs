@@ -40,3 +40,19 @@ fn everything_that_differs_is_told_once() {
     world.close(&Kind::POD);
     assert!(world.get(&Kind::POD, "n", "c").is_none() && told().is_empty(), "not seeing is not knowing");
 }
+
+#[test]
+fn silence_says_something_only_while_everything_is_seen() {
+    let world = World::default();
+    assert_eq!(world.followed(&Kind::POD), None);
+    world.open(&Arc::new(Kind::POD));
+    assert_eq!(world.followed(&Kind::POD), None, "nothing has been read");
+    world.replace(&Kind::POD, Vec::new());
+    assert!(world.followed(&Kind::POD).is_some());
+    world.lose(&Kind::POD);
+    assert_eq!(world.followed(&Kind::POD), None);
+    world.replace(&Kind::POD, vec![Object { node: "one".into(), ..pod("a", "1") }, pod("b", "2")]);
+    assert!(world.followed(&Kind::POD).is_some());
+    let names = |node: &str| world.pods_on(node).iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
+    assert_eq!((names("one"), names("two")), (vec!["a".to_owned()], vec![]));
+}

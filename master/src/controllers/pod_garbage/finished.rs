@@ -3,39 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use serde_json::Value;
 
-use super::agenda::Next;
-use super::client::{Client, Delete, Error, Kind};
-use super::object::Object;
-use super::queue::{Controller, Queue};
-use super::world::{Change, World};
+use crate::controllers::agenda::Next;
+use crate::controllers::client::{Client, Delete, Error, Kind};
+use crate::controllers::object::Object;
+use crate::controllers::world::World;
 
-/// Its name in `--controllers`.
-pub const NAME: &str = "pod-garbage-collector-controller";
 /// How many are kept; the stock controller's `--terminated-pod-gc-threshold`.
 const KEPT: usize = 12_500;
 /// Pods that end are gathered for so long; the stock controller looks as often.
-const GATHER: Duration = Duration::from_secs(20);
-/// The one thing that is looked at: all pods.
-const ALL: &str = "pods";
+pub const GATHER: Duration = Duration::from_secs(20);
 
-/// The controller.
-#[derive(Debug)]
-pub struct Collector {
-    client: Client,
-    world: World,
-}
-
-impl Collector {
-    /// Collects the pods of that world.
-    pub fn new(client: Client, world: World) -> Self {
-        Self { client, world }
-    }
-}
-
-fn has_ended(pod: &Object) -> bool {
+/// Whether a pod has come to its end.
+pub fn has_ended(pod: &Object) -> bool {
     matches!(pod.kept("/status/phase").and_then(Value::as_str), Some("Succeeded" | "Failed"))
 }
 
@@ -48,29 +29,17 @@ fn plan(pods: Vec<Arc<Object>>, kept: usize) -> Vec<Arc<Object>> {
     ended
 }
 
-#[async_trait]
-impl Controller for Collector {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn hear(&self, change: &Change, queue: &Queue) {
-        if change.kind.is(&Kind::POD) && change.now.as_deref().is_some_and(has_ended) {
-            queue.add_in(ALL, GATHER);
+/// Takes away what is too much.
+pub async fn collect(client: &Client, world: &World) -> Result<Next, Error> {
+    for pod in plan(world.list(&Kind::POD, ""), KEPT) {
+        let how = Delete { uid: Some(&pod.uid), grace_seconds: Some(0), ..Delete::default() };
+        match client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await {
+            Ok(()) => {}
+            Err(error) if error.is_conflict() => {}
+            Err(error) => return Err(error),
         }
     }
-
-    async fn look(&self, _: &str, _: &Queue) -> Result<Next, Error> {
-        for pod in plan(self.world.list(&Kind::POD, ""), KEPT) {
-            let how = Delete { uid: Some(&pod.uid), grace_seconds: Some(0), ..Delete::default() };
-            match self.client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await {
-                Ok(()) => {}
-                Err(error) if error.is_conflict() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Next::Change)
-    }
+    Ok(Next::Change)
 }
 
 #[cfg(test)]

@@ -1,0 +1,351 @@
+//! Nodes that are silent are told so, what nodes say becomes taints, and nodes that stay away lose their pods one after another
+//! (`docs/node-lifecycle.md`).
+//!
+//! A sign of life is a lease that changed or a heartbeat of the Node; each is heard as it comes, and a node is looked at when
+//! its grace would be over. Nothing follows from silence while nothing can be heard.
+
+mod beats;
+mod conditions;
+mod key;
+mod taints;
+mod zones;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+pub use self::conditions::{Ready, seconds};
+pub use self::taints::NO_EXECUTE;
+
+use self::beats::Beats;
+use self::key::Key;
+use self::taints::{Plan, Turn};
+use self::zones::{News, Place, Zones};
+use super::agenda::Next;
+use super::awake::{Awake, PULSE};
+use super::client::{Client, Error, Json, Kind};
+use super::object::{Object, at, text};
+use super::queue::{Controller, Queue};
+use super::tell::{Told, tell};
+use super::world::{Change, World};
+use crate::options::NodeLifecycle;
+
+/// Its name in `--controllers`, that of the stock one.
+pub const NAME: &str = "node-lifecycle-controller";
+/// Who tells of it, as in a stock cluster.
+const TELLS: &str = "node-controller";
+/// Where nodes have their leases.
+const LEASES: &str = "kube-node-lease";
+/// How long a node may take to say anything at all; the stock `--node-startup-grace-period`.
+const STARTUP: Duration = Duration::from_secs(60);
+/// Nodes and pods that are looked at at once; the stock controller's.
+const WORKERS: usize = 8;
+
+/// The controller.
+#[derive(Debug)]
+pub struct Lifecycle {
+    client: Client,
+    reader: Client,
+    world: World,
+    grace: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    beats: Beats,
+    awake: Awake,
+    zones: Zones,
+}
+
+impl Lifecycle {
+    /// Looks after the Nodes of that world; who reads everything asks for leases.
+    pub fn new(client: Client, reader: Client, world: World, wanted: &NodeLifecycle) -> Self {
+        let pulse = PULSE.min(wanted.grace / 10);
+        let zones = Zones::new(wanted.eviction_pace);
+        let state = State { beats: Beats::default(), awake: Awake::new(pulse), zones };
+        Self { client, reader, world, grace: wanted.grace, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Since when every sign of life is heard; `None` while none is.
+    fn hears_since(&self) -> Option<Instant> {
+        let (nodes, leases) = (self.world.followed(&Kind::NODE)?, self.world.followed(&Kind::LEASE)?);
+        Some(self.state().awake.at_earliest(nodes.max(leases)))
+    }
+
+    fn hear_lease(&self, change: &Change) {
+        if let Some(lease) = change.now.as_ref().filter(|lease| lease.namespace == LEASES) {
+            self.state().beats.renewed(&lease.name, Instant::now());
+        }
+    }
+
+    fn hear_node(&self, change: &Change, queue: &Queue) {
+        let now = Instant::now();
+        let Some(node) = &change.now else {
+            let Some(gone) = &change.before else { return };
+            let mut state = self.state();
+            state.beats.forget(&gone.name);
+            let zone = state.zones.zone_of(&gone.name).map(str::to_owned);
+            let news = state.zones.remove(&gone.name);
+            drop(state);
+            self.follow(news, zone, queue);
+            return;
+        };
+        let before = change.before.as_ref().map(|before| &before.kept);
+        let (was, is) = (before.map(Ready::of), Ready::of(&node.kept));
+        let mut state = self.state();
+        state.beats.meet(&node.name, now);
+        if before.is_some_and(|before| conditions::heartbeat(before) != conditions::heartbeat(&node.kept)) {
+            state.beats.heard(&node.name, now);
+        }
+        let place = Place::of(&node.kept, is == Ready::Yes);
+        let zone = place.zone.clone();
+        let news = state.zones.put(&node.name, place);
+        drop(state);
+        self.follow(news, Some(zone), queue);
+        queue.add(&Key::Node(&node.name).write());
+        if before.is_none() {
+            queue.add(&Key::Pulse.write());
+        }
+        if is == Ready::Unknown && was != Some(is) {
+            let pods = self.world.pods_on(&node.name);
+            pods.iter().for_each(|pod| queue.add(&Key::Pod(&pod.namespace, &pod.name).write()));
+        }
+    }
+
+    /// A pod that comes to a node which nobody hears.
+    fn hear_pod(&self, change: &Change, queue: &Queue) {
+        let Some(pod) = &change.now else { return };
+        let came = change.before.as_ref().is_none_or(|before| before.node != pod.node);
+        if came && pod.is_ready && self.ready(&pod.node) == Some(Ready::Unknown) {
+            queue.add(&Key::Pod(&pod.namespace, &pod.name).write());
+        }
+    }
+
+    fn follow(&self, news: News, zone: Option<String>, queue: &Queue) {
+        match news {
+            News::None => {}
+            News::Pace => {
+                if let Some(zone) = zone {
+                    queue.add(&Key::Zone(&zone).write());
+                }
+            }
+            News::Stopped | News::Resumed => {
+                if news == News::Stopped {
+                    tracing::info!("no node is ready: none loses its pods until one is");
+                } else {
+                    tracing::info!("a node is ready again: every other one gets its whole grace");
+                    self.state().awake.doubt(Instant::now());
+                }
+                for node in self.world.list(&Kind::NODE, "") {
+                    queue.add(&Key::Node(&node.name).write());
+                }
+            }
+        }
+    }
+
+    fn ready(&self, node: &str) -> Option<Ready> {
+        self.world.get(&Kind::NODE, "", node).map(|node| Ready::of(&node.kept))
+    }
+
+    /// Looks whether nodes can be heard: a master whose store is away hears none, and serves what it knows all the same.
+    async fn beat(&self) -> Next {
+        if let Err(error) = self.reader.is_ready().await {
+            tracing::debug!(%error, "no node can be heard now");
+            self.state().awake.doubt(Instant::now());
+        }
+        let has_nodes = !self.world.list(&Kind::NODE, "").is_empty();
+        let pulse = self.state().awake.pulse();
+        if has_nodes { Next::In(pulse) } else { Next::Change }
+    }
+
+    async fn look_at_node(&self, name: &str, queue: &Queue) -> Result<Next, Error> {
+        let Some(seen) = self.world.get(&Kind::NODE, "", name) else { return Ok(Next::Change) };
+        self.settle(&seen, queue).await?;
+        let Some(since) = self.hears_since() else { return Ok(Next::In(PULSE)) };
+        let grace = if Ready::of(&seen.kept) == Ready::Unsaid { STARTUP.max(self.grace) } else { self.grace };
+        let left = self.state().beats.left(name, since, grace, Instant::now());
+        match left {
+            Some(left) => Ok(Next::In(left)),
+            None if conditions::silenced(&seen.kept, Timestamp::UNIX_EPOCH).is_none() => Ok(Next::Change),
+            None => self.silence(&seen).await,
+        }
+    }
+
+    /// Tells that a node is silent, if it is.
+    async fn silence(&self, seen: &Object) -> Result<Next, Error> {
+        let asked = self.ask(seen).await;
+        if asked.is_err() {
+            // Nodes may not have been able to say anything either.
+            self.state().awake.doubt(Instant::now());
+        }
+        let Some(mut node) = asked? else {
+            self.state().beats.renewed(&seen.name, Instant::now());
+            return Ok(Next::In(self.grace));
+        };
+        let was = Ready::of(&node);
+        let Some(conditions) = conditions::silenced(&node, Timestamp::now()) else { return Ok(Next::Change) };
+        if let Some(status) = node.entry("status").or_insert_with(|| json!({})).as_object_mut() {
+            status.insert("conditions".to_owned(), conditions.into());
+        }
+        let uid = text(at(&node, "/metadata/uid"));
+        let written = self.client.update(&Kind::NODE, "status", node).await;
+        if written.as_ref().is_err_and(|error| !error.is_conflict()) {
+            self.state().awake.doubt(Instant::now());
+        }
+        written?;
+        let (name, grace) = (&seen.name, self.grace.as_secs());
+        tracing::warn!(node = name, grace, "a node was not heard for its whole grace");
+        if was == Ready::Yes {
+            let message = format!("Node {name} status is now: NodeNotReady");
+            self.tell(&Kind::NODE, "", name, &uid, (false, "NodeNotReady", &message)).await;
+        }
+        Ok(Next::Change)
+    }
+
+    /// The Node of one that is silent as far as was heard; `None` when the server knows of a sign of life that was not.
+    async fn ask(&self, seen: &Object) -> Result<Option<Json>, Error> {
+        let name = &seen.name;
+        let lease = self.reader.named(&Kind::LEASE, LEASES, name).await?;
+        let lease = lease.map(|lease| text(at(&lease, "/metadata/resourceVersion")));
+        let heard = self.world.get(&Kind::LEASE, LEASES, name).map(|lease| lease.revision.clone());
+        let node = self.client.find(&Kind::NODE, "", name).await?;
+        let is_silent =
+            |node: &Json| lease == heard && conditions::heartbeat(node) == conditions::heartbeat(&seen.kept);
+        Ok(node.filter(is_silent))
+    }
+
+    /// Puts the taints of a node that come at once, and has it wait for those that do not.
+    async fn settle(&self, seen: &Object, queue: &Queue) -> Result<(), Error> {
+        let (turn, plan, zone) = self.planned(seen);
+        if let Some(zone) = zone {
+            queue.add(&Key::Zone(&zone).write());
+        }
+        if !plan.is_done() {
+            self.taint(&seen.name, turn).await?;
+        }
+        Ok(())
+    }
+
+    /// What is to be done about the taints of a node, and in which zone it waits if it does.
+    fn planned(&self, seen: &Object) -> (Turn, Plan, Option<String>) {
+        let zones = &mut self.state().zones;
+        let turn = if zones.is_stopped() { Turn::Never } else { Turn::Wait };
+        let plan = taints::plan(&seen.kept, turn);
+        if plan.waits {
+            zones.wait(&seen.name);
+        } else {
+            zones.leave(&seen.name);
+        }
+        let zone = zones.zone_of(&seen.name).filter(|_| plan.waits).map(str::to_owned);
+        (turn, plan, zone)
+    }
+
+    /// Writes the taints of a node as it is now.
+    async fn taint(&self, name: &str, turn: Turn) -> Result<Plan, Error> {
+        let Some(mut node) = self.client.find(&Kind::NODE, "", name).await? else {
+            return Ok(Plan::default());
+        };
+        let plan = taints::plan(&node, turn);
+        if !plan.is_done() {
+            taints::write(&mut node, &plan, Timestamp::now());
+            self.client.update(&Kind::NODE, "", node).await?;
+            tracing::info!(node = name, add = ?plan.add, remove = ?plan.remove, "the taints of a node follow what it says");
+        }
+        Ok(plan)
+    }
+
+    async fn look_at_zone(&self, zone: &str) -> Result<Next, Error> {
+        loop {
+            let next = self.state().zones.next(zone, Instant::now());
+            let node = match next {
+                zones::Next::Now(node) => node,
+                zones::Next::In(pause) => return Ok(Next::In(pause)),
+                zones::Next::Never => return Ok(Next::Change),
+            };
+            let plan = self.taint(&node, Turn::Now).await?;
+            let mut state = self.state();
+            if plan.add.iter().any(|(_, effect)| *effect == NO_EXECUTE) {
+                state.zones.done(&node, Instant::now());
+            } else {
+                state.zones.leave(&node);
+            }
+        }
+    }
+
+    /// Says of a pod whose node is silent that it is not ready.
+    async fn look_at_pod(&self, namespace: &str, name: &str) -> Result<Next, Error> {
+        let Some(pod) = self.client.find(&Kind::POD, namespace, name).await? else { return Ok(Next::Change) };
+        if self.ready(&text(at(&pod, "/spec/nodeName"))) != Some(Ready::Unknown) {
+            return Ok(Next::Change);
+        }
+        let Some(condition) = conditions::unready(&pod, Timestamp::now()) else { return Ok(Next::Change) };
+        let (uid, revision) = (text(at(&pod, "/metadata/uid")), text(at(&pod, "/metadata/resourceVersion")));
+        let patch = json!({
+            "metadata": {"uid": uid, "resourceVersion": revision}, "status": {"conditions": [condition]},
+        });
+        self.client.patch_part(&Kind::POD, namespace, name, "status", patch).await?;
+        self.tell(&Kind::POD, namespace, name, &uid, (true, "NodeNotReady", "Node is not ready")).await;
+        Ok(Next::Change)
+    }
+
+    async fn tell(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        (is_warning, reason, message): (bool, &str, &str),
+    ) {
+        let told = Told { kind, namespace, name, uid, is_warning, reason, message, component: TELLS };
+        tell(&self.client, told).await;
+    }
+}
+
+#[async_trait]
+impl Controller for Lifecycle {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn workers(&self) -> usize {
+        WORKERS
+    }
+
+    fn hear(&self, change: &Change, queue: &Queue) {
+        if change.kind.is(&Kind::LEASE) {
+            self.hear_lease(change);
+        } else if change.kind.is(&Kind::NODE) {
+            self.hear_node(change, queue);
+        } else if change.kind.is(&Kind::POD) {
+            self.hear_pod(change, queue);
+        }
+    }
+
+    async fn look(&self, key: &str, queue: &Queue) -> Result<Next, Error> {
+        self.state().awake.look(Instant::now());
+        match Key::read(key) {
+            Some(Key::Pulse) => Ok(self.beat().await),
+            Some(Key::Node(name)) => self.look_at_node(name, queue).await,
+            Some(Key::Zone(zone)) => self.look_at_zone(zone).await,
+            Some(Key::Pod(namespace, name)) => self.look_at_pod(namespace, name).await,
+            None => Ok(Next::Change),
+        }
+    }
+}
+
+/// The taints of a node that end its pods, by key and value.
+pub fn ending(node: &Json) -> Vec<(String, String)> {
+    let taints = at(node, "/spec/taints").and_then(Value::as_array);
+    let taints = taints.into_iter().flatten();
+    let ends = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
+    taints.filter(ends).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
+}

@@ -1,0 +1,268 @@
+//! Which taints a node has for what it says, and which of them come when. Pure.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::conditions::{Ready, seconds};
+use crate::controllers::client::Json;
+use crate::controllers::object::{at, condition_is};
+
+/// The taint of a node that says that it is not ready.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// The taint of a node that was not heard for too long.
+pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// The taint of a node that is cordoned.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// The taints of conditions that hold.
+const HOLDING: [(&str, &str); 4] = [
+    ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+    ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+    ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
+];
+/// What keeps new pods off a node.
+const NO_SCHEDULE: &str = "NoSchedule";
+/// What ends the pods of a node.
+pub const NO_EXECUTE: &str = "NoExecute";
+
+/// Whether a node may lose its pods now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It is its turn.
+    Now,
+    /// Others come before.
+    Wait,
+    /// No node is heard: who does not hear is to blame, and nobody loses pods.
+    Never,
+}
+
+/// A taint, by what makes it that one.
+pub type Taint = (&'static str, &'static str);
+
+/// What is to be done about the taints of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// These come.
+    pub add: Vec<Taint>,
+    /// These go.
+    pub remove: Vec<Taint>,
+    /// It is to lose its pods when its turn comes.
+    pub waits: bool,
+}
+
+impl Plan {
+    /// True when nothing is to be written.
+    pub fn is_done(&self) -> bool {
+        self.add.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// What is to be done about the taints of that node.
+pub fn plan(node: &Json, turn: Turn) -> Plan {
+    let mut plan = Plan::default();
+    let ready = Ready::of(node);
+    schedule(node, ready, &mut plan);
+    execute(node, ready, turn, &mut plan);
+    plan
+}
+
+/// What keeps new pods off it follows at once.
+fn schedule(node: &Json, ready: Ready, plan: &mut Plan) {
+    let is_cordoned = at(node, "/spec/unschedulable") == Some(&Value::Bool(true));
+    let holding = HOLDING.iter().map(|(kind, key)| (*key, condition_is(node, kind, "True")));
+    let own = [
+        // As it was made; who has said nothing gets no pods.
+        (NOT_READY, ready == Ready::No || ready == Ready::Unsaid && has(node, (NOT_READY, NO_SCHEDULE))),
+        (UNREACHABLE, ready == Ready::Unknown),
+        (UNSCHEDULABLE, is_cordoned),
+    ];
+    for (key, is_wanted) in own.into_iter().chain(holding) {
+        let taint = (key, NO_SCHEDULE);
+        match (is_wanted, has(node, taint)) {
+            (true, false) => plan.add.push(taint),
+            (false, true) => plan.remove.push(taint),
+            _ => {}
+        }
+    }
+}
+
+/// What ends its pods has to wait, but where it only changes its name.
+fn execute(node: &Json, ready: Ready, turn: Turn, plan: &mut Plan) {
+    let (wanted, other) = match ready {
+        Ready::No => ((NOT_READY, NO_EXECUTE), (UNREACHABLE, NO_EXECUTE)),
+        Ready::Unknown => ((UNREACHABLE, NO_EXECUTE), (NOT_READY, NO_EXECUTE)),
+        Ready::Yes => {
+            let both = [(NOT_READY, NO_EXECUTE), (UNREACHABLE, NO_EXECUTE)];
+            plan.remove.extend(both.into_iter().filter(|taint| has(node, *taint)));
+            return;
+        }
+        Ready::Unsaid => return,
+    };
+    let (has_wanted, has_other) = (has(node, wanted), has(node, other));
+    if turn == Turn::Never {
+        plan.remove.extend([wanted, other].into_iter().filter(|taint| has(node, *taint)));
+        plan.waits = true;
+        return;
+    }
+    if !has_wanted && (has_other || turn == Turn::Now) {
+        plan.add.push(wanted);
+    }
+    if has_other {
+        plan.remove.push(other);
+    }
+    plan.waits = !has_wanted && !has_other && turn == Turn::Wait;
+}
+
+/// Whether a node has a taint.
+pub fn has(node: &Json, taint: Taint) -> bool {
+    let taints = at(node, "/spec/taints").and_then(Value::as_array);
+    taints.into_iter().flatten().any(|one| is(one, taint))
+}
+
+/// Puts the taints of a node as planned.
+pub fn write(node: &mut Json, plan: &Plan, now: Timestamp) {
+    let spec = node.entry("spec").or_insert_with(|| json!({}));
+    if spec.is_null() {
+        *spec = json!({});
+    }
+    let mut taints = spec.get("taints").and_then(Value::as_array).cloned().unwrap_or_default();
+    taints.retain(|one| !plan.remove.iter().any(|taint| is(one, *taint)));
+    let added =
+        plan.add.iter().map(|(key, effect)| json!({"key": key, "effect": effect, "timeAdded": seconds(now)}));
+    taints.extend(added);
+    if let Some(spec) = spec.as_object_mut() {
+        spec.insert("taints".to_owned(), taints.into());
+    }
+}
+
+fn is(one: &Value, (key, effect): Taint) -> bool {
+    let says = |field: &str, of: &str| one.get(field).and_then(Value::as_str) == Some(of);
+    says("key", key) && says("effect", effect)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Taints by what a node says.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    /// A node with these conditions and these taints (`not-ready:NoExecute`).
+    fn node(conditions: &[(&str, &str)], taints: &[&str], cordoned: bool) -> Json {
+        let conditions: Vec<Value> =
+            conditions.iter().map(|(kind, status)| json!({"type": kind, "status": status})).collect();
+        let taints: Vec<Value> = taints
+            .iter()
+            .map(|taint| {
+                let (key, effect) = taint.split_once(':').unwrap();
+                let key =
+                    if key.contains('/') { key.to_owned() } else { format!("node.kubernetes.io/{key}") };
+                json!({"key": key, "effect": effect})
+            })
+            .collect();
+        let node = json!({"spec": {"taints": taints, "unschedulable": cordoned}, "status": {"conditions": conditions}});
+        node.as_object().unwrap().clone()
+    }
+
+    fn names(taints: &[Taint]) -> Vec<String> {
+        let mut names: Vec<String> = taints
+            .iter()
+            .map(|(key, effect)| format!("{}:{effect}", key.trim_start_matches("node.kubernetes.io/")))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn taints_follow_what_a_node_says() {
+        let ready = ("Ready", "True");
+        let (no, unknown) = (("Ready", "False"), ("Ready", "Unknown"));
+        let check = |conditions: &[(&str, &str)],
+                     has: &[&str],
+                     turn: Turn,
+                     add: &[&str],
+                     remove: &[&str],
+                     waits: bool| {
+            let mut node = node(conditions, has, false);
+            let found = plan(&node, turn);
+            let case = format!("{conditions:?} {has:?} {turn:?}");
+            assert_eq!(
+                (names(&found.add), names(&found.remove), found.waits),
+                (
+                    add.iter().map(|t| (*t).to_owned()).collect(),
+                    remove.iter().map(|t| (*t).to_owned()).collect(),
+                    waits
+                ),
+                "{case}"
+            );
+            write(&mut node, &found, Timestamp::UNIX_EPOCH);
+            let again = plan(&node, if turn == Turn::Now { Turn::Wait } else { turn });
+            assert!(again.is_done(), "{case}: {again:?}");
+        };
+        use Turn::{Never, Now, Wait};
+        check(&[ready], &[], Wait, &[], &[], false);
+        check(&[], &["not-ready:NoSchedule"], Wait, &[], &[], false);
+        check(&[], &[], Now, &[], &[], false);
+        check(
+            &[ready],
+            &["not-ready:NoSchedule", "example.com/mine:NoExecute"],
+            Wait,
+            &[],
+            &["not-ready:NoSchedule"],
+            false,
+        );
+        check(&[no], &["not-ready:NoSchedule"], Wait, &[], &[], true);
+        check(&[no], &["not-ready:NoSchedule"], Now, &["not-ready:NoExecute"], &[], false);
+        check(&[unknown], &[], Wait, &["unreachable:NoSchedule"], &[], true);
+        check(&[unknown], &[], Now, &["unreachable:NoExecute", "unreachable:NoSchedule"], &[], false);
+        check(
+            &[unknown],
+            &["not-ready:NoSchedule", "not-ready:NoExecute"],
+            Wait,
+            &["unreachable:NoExecute", "unreachable:NoSchedule"],
+            &["not-ready:NoExecute", "not-ready:NoSchedule"],
+            false,
+        );
+        check(
+            &[unknown],
+            &["unreachable:NoSchedule", "unreachable:NoExecute"],
+            Never,
+            &[],
+            &["unreachable:NoExecute"],
+            true,
+        );
+        check(
+            &[ready],
+            &["unreachable:NoSchedule", "unreachable:NoExecute"],
+            Never,
+            &[],
+            &["unreachable:NoExecute", "unreachable:NoSchedule"],
+            false,
+        );
+        check(
+            &[ready, ("DiskPressure", "True"), ("MemoryPressure", "Unknown")],
+            &["memory-pressure:NoSchedule"],
+            Wait,
+            &["disk-pressure:NoSchedule"],
+            &["memory-pressure:NoSchedule"],
+            false,
+        );
+        check(
+            &[ready, ("PIDPressure", "True"), ("NetworkUnavailable", "True")],
+            &[],
+            Wait,
+            &["network-unavailable:NoSchedule", "pid-pressure:NoSchedule"],
+            &[],
+            false,
+        );
+    }
+
+    #[test]
+    fn a_cordon_is_a_taint() {
+        let mut cordoned = node(&[("Ready", "True")], &[], true);
+        let found = plan(&cordoned, Turn::Wait);
+        assert_eq!(names(&found.add), ["unschedulable:NoSchedule"]);
+        write(&mut cordoned, &found, Timestamp::UNIX_EPOCH);
+        cordoned["spec"]["unschedulable"] = false.into();
+        assert_eq!(names(&plan(&cordoned, Turn::Wait).remove), ["unschedulable:NoSchedule"]);
+    }
+}
