@@ -19,6 +19,9 @@ use crate::observed::{PodUid, Timestamp};
 use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
 use crate::report::{About, Report, Severity};
 
+/// What a pod is given that the master removes while it is being ended (`--force`); the least that the stock kubelet gives.
+const FORCED_GRACE_SECONDS: i64 = 1;
+
 /// Keeps one worker a pod.
 pub struct Pool {
     tools: Arc<Tools>,
@@ -262,8 +265,12 @@ impl Pool {
             let pod = told.unwrap_or(&assignment.pod).clone();
             let mut ending = ending_of(&pod);
             if let Some(before) = &assignment.ending {
-                // It may have been given less time since.
-                if told.is_none() || before.grace_seconds <= ending.grace_seconds {
+                // It may have been given less time since; one that is removed though it has not ended yet is not waited for.
+                if told.is_none() {
+                    ending.grace_seconds =
+                        if pod.is_doomed() { FORCED_GRACE_SECONDS } else { before.grace_seconds };
+                }
+                if before.grace_seconds <= ending.grace_seconds {
                     return false;
                 }
                 ending.since = before.since;
