@@ -78,8 +78,9 @@ async fn pods_go_on_while_the_master_is_away() {
         at_master(&world, &master, name, "to be Ready", Pod::is_ready).await;
     }
     let kept = world.root_dir().join("cluster/pods");
+    // Both pods, their tokens, and what else they refer to.
     let is_kept = async || match fs::read_dir(&kept).map_err(|error| error.to_string())?.count() {
-        3 => Ok(()),
+        7 => Ok(()),
         files => Err(format!("{files} files")),
     };
     world.wait_for("both pods to be on the disk", is_kept).await;
