@@ -1,9 +1,10 @@
 //! A node that has joined, as its cluster knows it: its Node there, its pods, and what it hears of the others.
 //!
 //! `follow` is how anything of the cluster is followed, by a list and a watch behind it; `register` keeps the node's own Node, `lease`
-//! its heartbeat, and `pods` is the master as a source of pods. What is pure decides: `node` what is written of the Node, `roster` what
+//! its heartbeat, `events` tells what happens, and `pods` is the master as a source of pods. What is pure decides: `node` what is written of the Node, `roster` what
 //! the network of pods goes by, `kept` is that on the disk.
 
+mod events;
 mod follow;
 mod kept;
 mod lease;
@@ -24,15 +25,16 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
+use self::events::Poster;
 use self::follow::{Told, follow};
 use self::kept::Kept;
 use self::lease::Lease;
 use self::register::Register;
 use self::roster::{Line, Roster};
-use crate::desired::Snapshot;
+use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Known, Trouble, Voice};
 use crate::network::Members;
-use crate::report::{Outbox, Reports};
+use crate::report::{Events, Outbox, Reports};
 
 /// What is told is looked at again after so long though nothing was heard.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -60,6 +62,10 @@ pub struct Settings {
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,
     /// What becomes of pods.
     pub reports: Arc<Reports>,
+    /// What happens on this node.
+    pub events: Arc<Events>,
+    /// All that is wanted on this node, by whomever.
+    pub desired: watch::Receiver<Arc<Desired>>,
 }
 
 /// Begins to keep the Node, and to follow its pods and the others; what is known of them is told, at first as it was kept on the disk.
@@ -86,8 +92,12 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
         apis: apis.clone(),
         snapshots: settings.snapshots,
         reports: settings.reports,
+        desired: settings.desired,
+        outbox: outbox.clone(),
     };
-    pods::start(pods, voice);
+    let images = pods::start(pods, voice);
+    let known_as = Box::new(move |uid: &str| images.hash_of(uid));
+    tokio::spawn(Poster { events: settings.events, apis: apis.clone(), known_as }.run());
     let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
 }

@@ -1,6 +1,8 @@
 //! What is heard and what is written, a row a case.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+pub mod fake;
+
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::problem::{ObjectName, Problem};
-use api::references::References;
+use api::references::{References, TokenKey};
+use k8s_openapi::api::core::v1::Pod;
 
 use super::{Completeness, Desired, DesiredPod, Found, FoundProblem, Held, Owner, Snapshot, SourceKind};
 use crate::observed::PodUid;
@@ -87,31 +88,46 @@ impl Sum<'_> {
             return put(&mut self.of_master, &found.object);
         }
         if let Some(owner) = self.now.owners.get(&name) {
+            if source == SourceKind::Api
+                && owner.source != source
+                && let Held::Pod(pod) = &found.object
+            {
+                let pod = self.desired(pod, source);
+                self.now.namesakes.insert(pod.uid.clone(), (pod, owner.origin.clone()));
+                return;
+            }
             let what = format!("{} stands in {} already", found.name, owner.origin);
             let remedy = format!("rename or remove one of them; the one in {} counts", owner.origin);
             return self.refuse(found, "metadata.name", what, remedy);
         }
         match &found.object {
             Held::Pod(pod) => {
-                let uid = PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default());
+                let desired = self.desired(pod, source);
+                let uid = desired.uid.clone();
                 if let Some(other) = self.now.pods.get(&uid) {
                     let other = other.pod.metadata.name.clone().unwrap_or_default();
                     let what = format!("the pod {other} has the UID {uid} already");
                     let remedy = "leave metadata.uid out of one of them".to_owned();
                     return self.refuse(found, "metadata.uid", what, remedy);
                 }
-                let desired = match self.before.pods.get(&uid) {
-                    Some(before) if Arc::ptr_eq(&before.pod, pod) && before.source == source => {
-                        before.clone()
-                    }
-                    _ => Arc::new(DesiredPod { uid: uid.clone(), pod: pod.clone(), source }),
-                };
                 self.now.order.push(uid.clone());
                 self.now.pods.insert(uid, desired);
             }
-            reference @ (Held::ConfigMap(_) | Held::Secret(_)) => put(&mut self.references, reference),
+            reference @ (Held::ConfigMap(_) | Held::Secret(_) | Held::Token(_) | Held::ApiService(_)) => {
+                put(&mut self.references, reference)
+            }
         }
         self.now.owners.insert(name, Owner { source, origin: found.origin.clone() });
+    }
+
+    /// The pod as it is wanted, the very same as before where it has not changed.
+    fn desired(&self, pod: &Arc<Pod>, source: SourceKind) -> Arc<DesiredPod> {
+        let uid = PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default());
+        let before = self.before.pods.get(&uid).or(self.before.namesakes.get(&uid).map(|(pod, _)| pod));
+        match before {
+            Some(before) if Arc::ptr_eq(&before.pod, pod) && before.source == source => before.clone(),
+            _ => Arc::new(DesiredPod { uid, pod: pod.clone(), source }),
+        }
     }
 
     fn refuse(&mut self, found: &Found, path: &str, what: String, remedy: String) {
@@ -139,6 +155,8 @@ fn put(into: &mut References, reference: &Held) {
     match reference {
         Held::ConfigMap(map) => drop(into.config_maps.insert((namespace, name), map.clone())),
         Held::Secret(secret) => drop(into.secrets.insert((namespace, name), secret.clone())),
+        Held::Token(token) => drop(into.tokens.insert(TokenKey::of(token), token.clone())),
+        Held::ApiService(service) => into.api_service = Some(service.clone()),
         Held::Pod(_) => {}
     }
 }
@@ -156,13 +174,17 @@ fn is_same(a: &Desired, b: &Desired) -> bool {
         && Arc::ptr_eq(&a.references, &b.references)
         && Arc::ptr_eq(&a.of_master, &b.of_master)
         && a.owners == b.owners
+        && a.namesakes == b.namesakes
         && a.problems == b.problems
 }
 
 fn same_references(a: &References, b: &References) -> bool {
-    same(&a.config_maps, &b.config_maps) && same(&a.secrets, &b.secrets)
+    same(&a.config_maps, &b.config_maps)
+        && same(&a.secrets, &b.secrets)
+        && same(&a.tokens, &b.tokens)
+        && a.api_service == b.api_service
 }
 
-fn same<T>(a: &BTreeMap<(String, String), Arc<T>>, b: &BTreeMap<(String, String), Arc<T>>) -> bool {
+fn same<K: PartialEq, T>(a: &BTreeMap<K, Arc<T>>, b: &BTreeMap<K, Arc<T>>) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|((ka, va), (kb, vb))| ka == kb && Arc::ptr_eq(va, vb))
 }

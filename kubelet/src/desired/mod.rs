@@ -94,6 +94,8 @@ pub struct Desired {
     pub of_master: Arc<References>,
     /// Where each object of this node's own sources comes from, and each pod; pods by the name they bear here.
     pub owners: BTreeMap<ObjectName, Owner>,
+    /// Pods of the master that do not run because this node has one of its own of that name, each with where that is from.
+    pub namesakes: BTreeMap<PodUid, (Arc<DesiredPod>, Arc<str>)>,
     /// What is wrong, by source and place.
     pub problems: Vec<FoundProblem>,
     /// Whether that is all of this node's own sources.
@@ -141,6 +143,7 @@ impl Default for Desired {
             references: Arc::default(),
             of_master: Arc::default(),
             owners: BTreeMap::new(),
+            namesakes: BTreeMap::new(),
             problems: Vec::new(),
             completeness: Completeness::Incomplete,
             master: Completeness::Incomplete,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use api::object::Object;
 use api::problem::{ObjectName, Problem};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 use super::{Completeness, SourceKind};
 
-/// An object of a local source, shared from here to the worker.
+/// An object of a source, shared from here to the worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Held {
     /// A pod as it will run here: named for this node, with UID and annotations.
@@ -19,6 +21,10 @@ pub enum Held {
     ConfigMap(Arc<ConfigMap>),
     /// Confidential data.
     Secret(Arc<Secret>),
+    /// A token that the master has given for a pod.
+    Token(Arc<TokenRequest>),
+    /// The Service by which pods find the master's API.
+    ApiService(Arc<Service>),
 }
 
 impl Held {
@@ -37,6 +43,8 @@ impl Held {
             Self::Pod(_) => "Pod",
             Self::ConfigMap(_) => "ConfigMap",
             Self::Secret(_) => "Secret",
+            Self::Token(_) => "TokenRequest",
+            Self::ApiService(_) => "Service",
         }
     }
 
@@ -46,6 +54,8 @@ impl Held {
             Self::Pod(pod) => &pod.metadata,
             Self::ConfigMap(map) => &map.metadata,
             Self::Secret(secret) => &secret.metadata,
+            Self::Token(token) => &token.metadata,
+            Self::ApiService(service) => &service.metadata,
         }
     }
 
@@ -59,12 +69,28 @@ impl Held {
         }
     }
 
+    /// As a manifest would say it.
+    ///
+    /// # Errors
+    /// Never, as far as is known: every typed object becomes JSON.
+    pub fn json(&self) -> serde_json::Result<Value> {
+        match self {
+            Self::Pod(pod) => serde_json::to_value(pod),
+            Self::ConfigMap(map) => serde_json::to_value(map),
+            Self::Secret(secret) => serde_json::to_value(secret),
+            Self::Token(token) => serde_json::to_value(token),
+            Self::ApiService(service) => serde_json::to_value(service),
+        }
+    }
+
     /// True when both are one and the same in memory.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pod(a), Self::Pod(b)) => Arc::ptr_eq(a, b),
             (Self::ConfigMap(a), Self::ConfigMap(b)) => Arc::ptr_eq(a, b),
             (Self::Secret(a), Self::Secret(b)) => Arc::ptr_eq(a, b),
+            (Self::Token(a), Self::Token(b)) => Arc::ptr_eq(a, b),
+            (Self::ApiService(a), Self::ApiService(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
     }

@@ -144,9 +144,14 @@ fn what_bears_one_name_here_and_at_the_master_is_two_things() {
     assert_eq!(now.problems, []);
     let of = |source: SourceKind| now.references_of(source).config_map("default", "conf").cloned().unwrap();
     assert!(!Arc::ptr_eq(&of(SourceKind::File), &of(SourceKind::Api)));
-    // But of two pods with one name only one is here.
+    // But of two pods with one name only one is here, and the other is named.
     let now = merge.put(snapshot(SourceKind::Api, &["api web 3"]));
-    assert_eq!((shown(&now).0.as_str(), now.problems.len()), ("web-n@a conf@a", 1));
+    assert_eq!((shown(&now).0.as_str(), now.problems.len()), ("web-n@a conf@a", 0));
+    let told: Vec<(&str, &str)> =
+        now.namesakes.iter().map(|(uid, (_, origin))| (uid.as_str(), &**origin)).collect();
+    assert_eq!(told, [("3", "a")]);
+    let now = merge.put(snapshot(SourceKind::File, &["a conf"]));
+    assert_eq!((shown(&now).0.as_str(), now.namesakes.len()), ("web-n@api conf@a", 0));
 }
 
 #[test]

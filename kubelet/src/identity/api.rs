@@ -133,6 +133,15 @@ impl Api {
         read(self.send(Method::POST, path, Some(object), Some(ANSWER)).await?).await
     }
 
+    /// Makes something that may be as large as a pod.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub async fn create(&self, path: &str, object: &Value) -> Result<(), Trouble> {
+        let answer = self.send(Method::POST, path, Some(object), Some(ANSWER)).await?;
+        read_as::<IgnoredAny>(answer, LARGEST_LIST_BYTES).await.map(drop)
+    }
+
     /// Waits until something happens to that object after that version; false when nothing did for a while.
     ///
     /// # Errors

@@ -36,6 +36,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use self::access::Known;
+#[cfg(test)]
+pub use self::access::Shows;
 pub use self::api::Api;
 pub use self::certificate::{Certificate, Facts};
 pub use self::keeper::chance;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::restart::between;
 use super::{
-    Action, DEFAULT_GRACE_SECONDS, Input, Key, MINIMUM_GRACE, Plan, StopReason, Terminal, View, edit, inits,
-    is_sidecar, spec,
+    Action, DEFAULT_GRACE_SECONDS, Ending, Input, Key, MINIMUM_GRACE, Plan, StopReason, Terminal, View, edit,
+    inits, is_sidecar, spec,
 };
 use crate::observed::probes::Kind;
-use crate::observed::{Container, State};
+use crate::observed::{Container, State, Timestamp};
 
 /// Ends the pod and removes every trace of it.
 pub(super) fn remove(input: &Input<'_>, view: &View<'_>, plan: &mut Plan) {
@@ -117,15 +117,22 @@ fn grace(input: &Input<'_>, container: &Container, reason: StopReason) -> Durati
         StopReason::NeverStarted => probe_grace(input, &container.name, Kind::Startup),
         StopReason::PodEnds | StopReason::Changed | StopReason::Dropped | StopReason::SandboxLost => None,
     };
-    let whole = |seconds: i64| Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(LONGEST_GRACE);
     match input.ending {
-        Some(ending) => whole(ending.grace_seconds)
-            .saturating_sub(between(ending.since, input.now))
-            .max(if ending.grace_seconds == 0 { Duration::ZERO } else { MINIMUM_GRACE }),
+        Some(ending) => rest(ending, input.now),
         // It takes what others need, at this very moment.
         None if input.history.terminal.as_ref().is_some_and(Terminal::is_eviction) => MINIMUM_GRACE,
         None => whole(of_probe.unwrap_or(of_pod)).max(MINIMUM_GRACE),
     }
+}
+
+/// What is left of the time that a pod was given to end: nothing where it was given none, and else no less than the least.
+pub fn rest(ending: &Ending, now: Timestamp) -> Duration {
+    let least = if ending.grace_seconds == 0 { Duration::ZERO } else { MINIMUM_GRACE };
+    whole(ending.grace_seconds).saturating_sub(between(ending.since, now)).max(least)
+}
+
+fn whole(seconds: i64) -> Duration {
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0)).min(LONGEST_GRACE)
 }
 
 fn probe_grace(input: &Input<'_>, name: &str, kind: Kind) -> Option<i64> {

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
 
+pub use end::rest;
 pub use history::{ERR_IMAGE_PULL, EVICTED, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};

@@ -2,6 +2,7 @@
 //!
 //! Whoever knows something puts it into the [`Outbox`]; `status` takes it out. Nobody waits for anybody.
 
+mod events;
 mod latest;
 mod node;
 
@@ -13,6 +14,7 @@ use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use tokio::sync::Notify;
 
 use crate::observed::{PodUid, Timestamp};
+pub use events::{Event, Events};
 pub use latest::{Latest, Reports};
 pub use node::{NodeCondition, NodeImage, NodeInfo, NodeReport};
 
@@ -145,11 +147,16 @@ impl Outbox {
         Arc::default()
     }
 
+    /// Puts in what a cluster alone is to know of a pod: on the node another one has its name.
+    pub fn tell_cluster(&self, uid: &PodUid, report: &Report) {
+        if let Some(reports) = self.copied.get() {
+            reports.put(uid, report);
+        }
+    }
+
     /// Puts in the latest about a pod.
     pub fn report(&self, uid: PodUid, report: Report) {
-        if let Some(reports) = self.copied.get() {
-            reports.put(&uid, &report);
-        }
+        self.tell_cluster(&uid, &report);
         self.lock().reports.insert(uid, report);
         self.arrived.notify_one();
     }

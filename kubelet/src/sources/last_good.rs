@@ -83,14 +83,7 @@ impl LastGood {
 fn encode(origin: &str, objects: &[Named]) -> io::Result<Vec<u8>> {
     let objects: Result<Vec<Value>, serde_json::Error> = objects
         .iter()
-        .map(|named| {
-            let object = match &named.object {
-                Held::Pod(pod) => serde_json::to_value(pod),
-                Held::ConfigMap(map) => serde_json::to_value(map),
-                Held::Secret(secret) => serde_json::to_value(secret),
-            };
-            Ok(json!({"manifestName": named.name.name, "object": object?}))
-        })
+        .map(|named| Ok(json!({"manifestName": named.name.name, "object": named.object.json()?})))
         .collect();
     Ok(serde_json::to_vec(&json!({"origin": origin, "objects": objects?}))?)
 }

@@ -128,7 +128,7 @@ fn after(versions: &[&str]) -> (String, Vec<bool>) {
             let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
             format!("{}={}", named.name.name, &image[1..])
         }
-        Held::ConfigMap(_) | Held::Secret(_) => named.name.name.clone(),
+        _ => named.name.name.clone(),
     });
     (objects.collect::<Vec<_>>().join(" "), manifest.problems.iter().map(|(_, kept)| *kept).collect())
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, EnvFromSource, EnvVar, EnvVarSource,
 
 use super::error::{ConfigError, Note};
 use super::facts::Facts;
-use super::{fields, namespace};
+use super::{fields, links, namespace};
 
 /// The variables of one container, resolved.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Environment {
     /// Names and values, in the order they first appear.
     vars: Vec<(String, String)>,
     index: BTreeMap<String, usize>,
+    /// Those by which the API is found, until the container's own are known.
+    links: Vec<(String, String)>,
     /// What had to be left out, for an event.
     pub notes: Vec<Note>,
 }
@@ -40,7 +42,8 @@ impl Environment {
     /// # Errors
     /// Names the ConfigMap, Secret, key or field that is missing; the same call succeeds once it is there.
     pub fn of(sources: &Sources<'_>, container: &Container) -> Result<Self, ConfigError> {
-        let mut env = Self::default();
+        let links = sources.references.api_service.as_deref().map(links::of).unwrap_or_default();
+        let mut env = Self { links, ..Self::default() };
         for from in container.env_from.iter().flatten() {
             env.add_all(sources, from)?;
         }
@@ -49,12 +52,18 @@ impl Environment {
                 env.set(&var.name, value);
             }
         }
+        for (name, value) in std::mem::take(&mut env.links) {
+            if env.get(&name).is_none() {
+                env.set(&name, value);
+            }
+        }
         Ok(env)
     }
 
     /// The value of a variable.
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.index.get(name).map(|&at| self.vars[at].1.as_str())
+        let own = self.index.get(name).map(|&at| self.vars[at].1.as_str());
+        own.or_else(|| self.links.iter().find(|(link, _)| link == name).map(|(_, value)| value.as_str()))
     }
 
     /// `NAME=value` for each variable, in order.

@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod fields;
 pub mod hash;
+mod links;
 mod resources;
 mod sandbox;
 mod security;
@@ -21,6 +22,7 @@ pub use error::{ConfigError, Note};
 pub use facts::{CgroupDriver, Facts};
 pub(crate) use fields::{metadata_field, resource_field};
 pub use sandbox::{notes, sandbox};
+pub(crate) use security::only_user;
 pub use security::seccomp_file;
 pub use support::{Refusal, refusals};
 

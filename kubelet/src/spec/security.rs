@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::error::ConfigError;
-use super::namespace;
+use super::{containers, namespace};
 use crate::runtime::Image;
 use crate::runtime::spec::Security;
 
@@ -61,6 +61,17 @@ pub(super) fn se_linux(options: Option<&SELinuxOptions>) -> impl Iterator<Item =
 
 fn run_as_user(of_pod: Option<&PodSecurityContext>, of_container: Option<&SecurityContext>) -> Option<i64> {
     of_container.and_then(|c| c.run_as_user).or(of_pod.and_then(|c| c.run_as_user))
+}
+
+/// The user of all containers of a pod, where it names one for each and no two.
+pub(crate) fn only_user(pod: &Pod) -> Option<i64> {
+    let spec = pod.spec.as_ref()?;
+    let user = |container: &Container| {
+        run_as_user(spec.security_context.as_ref(), container.security_context.as_ref())
+    };
+    let mut users = containers(spec).map(user);
+    let first = users.next()??;
+    users.all(|other| other == Some(first)).then_some(first)
 }
 
 fn user(

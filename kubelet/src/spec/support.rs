@@ -19,12 +19,19 @@ pub struct Refusal {
     pub instead: &'static str,
 }
 
+/// The annotation that names the source of a pod, and its value for those of a master.
+const SOURCE: (&str, &str) = ("kubernetes.io/config.source", "api");
+
 /// Every refused field that a pod uses, in the order of the schema.
 pub fn refusals(pod: &Pod) -> Vec<Refusal> {
-    static REFUSED: LazyLock<Refused> = LazyLock::new(|| Refused::read(PAGE));
+    static REFUSED: LazyLock<Refused> = LazyLock::new(|| Refused::read(PAGE, &["refused", "of a master"]));
+    static OF_MASTER: LazyLock<Refused> = LazyLock::new(|| Refused::read(PAGE, &["refused"]));
+    let source = pod.metadata.annotations.as_ref().and_then(|all| all.get(SOURCE.0));
+    let is_of_master = source.is_some_and(|source| source == SOURCE.1);
+    let refused: &'static Refused = if is_of_master { &OF_MASTER } else { &REFUSED };
     // A typed pod always becomes JSON; one that did not would have no fields to refuse.
     let value = serde_json::to_value(&pod.spec).unwrap_or_default();
-    let mut walk = Walk { schema: v1(), refused: &REFUSED, found: Vec::new() };
+    let mut walk = Walk { schema: v1(), refused, found: Vec::new() };
     walk.value(&Kind::Object("PodSpec"), &value, "spec");
     walk.found
 }
@@ -33,15 +40,17 @@ pub fn refusals(pod: &Pod) -> Vec<Refusal> {
 struct Refused(BTreeMap<(&'static str, &'static str), &'static str>);
 
 impl Refused {
-    /// Reads headings (`## Type`) and rows (`| field | refused | instead |`).
-    fn read(page: &'static str) -> Self {
+    /// Reads headings (`## Type`) and rows (`| field | state | instead |`) of these states.
+    fn read(page: &'static str, states: &[&str]) -> Self {
         let mut rows = BTreeMap::new();
         let mut of = "";
         for line in page.lines() {
             let cells: Vec<&'static str> = line.split('|').map(str::trim).collect();
             if let Some(heading) = line.strip_prefix("## ") {
                 of = heading.trim();
-            } else if let ["", field, "refused", instead, ""] = cells[..] {
+            } else if let ["", field, state, instead, ""] = cells[..]
+                && states.contains(&state)
+            {
                 rows.insert((of, field.trim_matches('`')), instead);
             }
         }

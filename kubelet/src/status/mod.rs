@@ -9,7 +9,7 @@ mod pods;
 pub mod resources;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use apiserver::store::{Draft, Memory, Scope};
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 
-use crate::report::{Mail, NodeReport, Outbox, Report};
+use crate::report::{self, Mail, NodeReport, Outbox, Report};
 use events::Events;
 pub use journal::Journal;
 
@@ -30,6 +30,7 @@ pub struct Board {
     store: Memory,
     state: Mutex<State>,
     new_events: Notify,
+    copied: OnceLock<Arc<report::Events>>,
     shown_node: watch::Sender<Arc<Map<String, Value>>>,
 }
 
@@ -56,7 +57,8 @@ impl Board {
         };
         let store = Memory::with_history(first, HISTORY_BYTES);
         let shown_node = watch::channel(Arc::default()).0;
-        let board = Self { store, state: Mutex::new(state), new_events: Notify::new(), shown_node };
+        let (new_events, copied) = (Notify::new(), OnceLock::new());
+        let board = Self { store, state: Mutex::new(state), new_events, copied, shown_node };
         board.put_node(&board.state());
         Arc::new(board)
     }
@@ -119,6 +121,9 @@ impl Board {
             if let Some(object) = state.events.record(&note) {
                 self.put(resources::EVENTS, &object);
                 self.new_events.notify_one();
+                if let Some(events) = self.copied.get() {
+                    events.put(object);
+                }
             }
         }
         for (namespace, name) in state.events.expire(now) {
@@ -137,6 +142,11 @@ impl Board {
         let text = |event: &Map<String, Value>| event.get("lastTimestamp").map(Value::to_string);
         events.sort_by_cached_key(text);
         events
+    }
+
+    /// What happens from now on, once more, for whoever tells a cluster.
+    pub fn copied_events(&self) -> Arc<report::Events> {
+        self.copied.get_or_init(Arc::default).clone()
     }
 
     /// Waits until there are events that there were not when this was asked last.

@@ -2,17 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use api::references::TokenKey;
 use k8s_openapi::api::core::v1::{
-    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret, Volume, VolumeProjection,
+    ConfigMap, DownwardAPIVolumeFile, KeyToPath, Secret, ServiceAccountTokenProjection, Volume,
+    VolumeProjection,
 };
 
 use super::Wanted;
-use crate::spec::{metadata_field, namespace, resource_field};
+use crate::spec::{metadata_field, namespace, only_user, resource_field};
 
 /// Most bytes of a ConfigMap or a Secret, as the API allows.
 const MAX_OBJECT_BYTES: usize = 1024 * 1024;
 /// Mode of a file that nobody gave one.
 const DEFAULT_MODE: i32 = 0o644;
+/// Mode of a token that is one user's or one group's; the stock kubelet's.
+const TOKEN_MODE: i32 = 0o600;
 /// Longest name of a file and longest path, as Linux has them.
 const MAX_NAME: usize = 255;
 const MAX_PATH: usize = 4096;
@@ -75,8 +79,8 @@ impl Content<'_> {
             self.secret(&source.name, source.items.as_deref(), source.optional)
         } else if let Some(source) = &source.downward_api {
             self.downward_api(source.items.as_deref())
-        } else if source.service_account_token.is_some() {
-            Err("serviceAccountToken is not supported: nothing on this node issues tokens".to_owned())
+        } else if let Some(source) = &source.service_account_token {
+            self.token(source)
         } else if source.cluster_trust_bundle.is_some() {
             Err("clusterTrustBundle is not supported: put the certificates into a ConfigMap".to_owned())
         } else if source.pod_certificate.is_some() {
@@ -159,6 +163,24 @@ impl Content<'_> {
             self.put(&item.path, value.as_bytes(), item.mode, item.user, true)?;
         }
         Ok(())
+    }
+
+    /// A token is for those who run here: for the one user of all containers, or for the pod's group, where there is such.
+    fn token(&mut self, asked: &ServiceAccountTokenProjection) -> Result<(), String> {
+        let Wanted { uid, pod, references, .. } = *self.wanted;
+        let held = references.tokens.get(&TokenKey::new(uid.as_str(), asked));
+        let Some(given) = held.and_then(|token| token.status.as_ref()?.token.as_ref()) else {
+            let spec = pod.spec.as_ref();
+            let account = spec.and_then(|spec| spec.service_account_name.as_deref()).unwrap_or("default");
+            return Err(format!(
+                "there is no token of the service account {}/{account} yet: the API server gives it, which is asked until it does",
+                namespace(pod)
+            ));
+        };
+        let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
+        let user = asked.user.or_else(|| only_user(pod));
+        let is_closed = user.is_some() || context.is_some_and(|context| context.fs_group.is_some());
+        self.put(&asked.path, given.as_bytes(), is_closed.then_some(TOKEN_MODE), user, true)
     }
 
     fn put(

@@ -323,7 +323,7 @@ async fn volumes_that_cannot_be_are_named() {
         (json!({"name": "../v", "emptyDir": {}}), "cannot be the name of a directory"),
         (
             json!({"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}),
-            "serviceAccountToken",
+            "there is no token of the service account default/default yet",
         ),
     ] {
         let fixture = Fixture::new(json!({"containers": [], "volumes": [volume]}));

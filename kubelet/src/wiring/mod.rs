@@ -60,6 +60,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // Before anything is reported that a cluster has to be told.
     let reports = options.cluster.is_some().then(|| outbox.copied());
     let board = Board::new(&options.node_name);
+    let events = options.cluster.is_some().then(|| board.copied_events());
     let health = Health::new();
     let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
@@ -116,8 +117,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let stats = Meter::new(&options.node_name, &options.root_dir, Box::new(look));
     tokio::spawn(observer.run());
     tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
+    let all = desired.subscribe();
     let snapshots = dispatch::follow(&options, outbox.clone(), board.clone(), desired);
-    let written = options.cluster.clone().zip(reports).and_then(|(cluster, reports)| {
+    let told_of = reports.zip(events);
+    let written = options.cluster.clone().zip(told_of).and_then(|(cluster, (reports, events))| {
         // A node that has joined renews what it has been given, by whichever flags it is started again.
         let cluster = Cluster { serving: cluster.serving || identity::is_kept(&options.cert_dir), ..cluster };
         let keeps_all = cluster.serving;
@@ -138,6 +141,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
             shown: board.node(),
             snapshots,
             reports,
+            desired: all,
+            events,
         };
         cluster::start(settings, told, &outbox);
         keeps_all.then_some(identity.files)

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::{Assignment, Tools, create, stop};
 use crate::cgroups::PodCgroup;
 use crate::disk;
@@ -18,6 +20,8 @@ pub(super) struct Job {
     pub tools: Arc<Tools>,
     pub uid: PodUid,
     pub assignment: Assignment,
+    /// What the worker is told meanwhile.
+    pub assigned: watch::Receiver<Assignment>,
     pub hashes: Arc<Hashes>,
     pub observed: Arc<observed::Pod>,
 }

@@ -20,6 +20,12 @@ use crate::observed::{PodUid, Timestamp};
 use crate::plan::{DEFAULT_GRACE_SECONDS, Ending, spec};
 use crate::report::{About, Report, Severity};
 
+/// What a pod is given that the master removes while it is being ended (`--force`); the least that the stock kubelet gives.
+const FORCED_GRACE_SECONDS: i64 = 1;
+
+/// The reason of a pod of the master whose name one of the node's own has.
+const NAME_TAKEN: &str = "NameTaken";
+
 /// Keeps one worker a pod.
 pub struct Pool {
     tools: Arc<Tools>,
@@ -31,6 +37,8 @@ pub struct Pool {
     node: Node,
     /// Why pods and edits were rejected, as it was told.
     rejected: BTreeMap<PodUid, Told>,
+    /// Pods of the master whose name another one has, as they were told of.
+    namesakes: BTreeMap<PodUid, Arc<DesiredPod>>,
     /// Pods that are to go and of which nothing is left, for as long as the master names them.
     ended: BTreeSet<PodUid>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
@@ -55,6 +63,7 @@ impl Pool {
             admission: Admission::default(),
             node,
             rejected: BTreeMap::new(),
+            namesakes: BTreeMap::new(),
             ended: BTreeSet::new(),
             left: BTreeMap::new(),
         }
@@ -111,6 +120,7 @@ impl Pool {
             self.doom(pod, desired.references_of(pod.source));
         }
         self.tell_rejected(desired, decision.rejected);
+        self.tell_namesakes(desired);
         let is_unwanted = |(uid, worker): &(&PodUid, &watch::Sender<Assignment>)| {
             !desired.pods.contains_key(*uid) && desired.is_unwanted(Some(worker.borrow().pod.source))
         };
@@ -223,15 +233,35 @@ impl Pool {
     }
 
     fn show_rejected(&self, wanted: &DesiredPod, rejection: &Rejection) {
-        let status = PodStatus {
-            phase: Some("Failed".to_owned()),
-            reason: Some(rejection.reason.to_string()),
-            message: Some(format!("Pod was rejected: {}", rejection.message)),
-            start_time: Some(Time(Timestamp::now())),
-            ..PodStatus::default()
-        };
-        let report = Report::Status { pod: wanted.pod.clone(), status: Arc::new(status), deletion: None };
+        let report = failed(wanted, &rejection.reason, &rejection.message);
         self.tools.outbox.report(wanted.uid.clone(), report);
+    }
+
+    /// A pod of the master whose name one of the node's own has is failed there, once nothing of it is left here.
+    fn tell_namesakes(&mut self, desired: &Desired) {
+        for uid in self.namesakes.keys().filter(|uid| !desired.namesakes.contains_key(*uid)) {
+            if !desired.pods.contains_key(uid) && !self.workers.contains_key(uid) {
+                self.tools.outbox.tell_cluster(uid, &Report::Gone);
+            }
+        }
+        self.namesakes.retain(|uid, _| desired.namesakes.contains_key(uid));
+        for (uid, (pod, origin)) in &desired.namesakes {
+            let is_told = self.namesakes.get(uid).is_some_and(|told| told.is_doomed() == pod.is_doomed());
+            if is_told || self.workers.contains_key(uid) {
+                continue;
+            }
+            self.namesakes.insert(uid.clone(), pod.clone());
+            if pod.is_doomed() {
+                self.tools.outbox.tell_cluster(uid, &Report::Gone);
+                continue;
+            }
+            let message = format!(
+                "this node has a pod of its own of that name, from {origin}: delete this one, or rename one of them"
+            );
+            tracing::warn!(pod = %uid, reason = NAME_TAKEN, message, "rejected");
+            self.tools.outbox.tell_cluster(uid, &failed(pod, NAME_TAKEN, &message));
+            self.tools.outbox.note(About::pod(&pod.pod), Severity::Warning, NAME_TAKEN, message);
+        }
     }
 
     fn want(&mut self, uid: &PodUid, pod: &Arc<DesiredPod>, references: &Arc<References>) {
@@ -263,8 +293,12 @@ impl Pool {
             let pod = told.unwrap_or(&assignment.pod).clone();
             let mut ending = ending_of(&pod);
             if let Some(before) = &assignment.ending {
-                // It may have been given less time since.
-                if told.is_none() || before.grace_seconds <= ending.grace_seconds {
+                // It may have been given less time since; one that is removed though it has not ended yet is not waited for.
+                if told.is_none() {
+                    ending.grace_seconds =
+                        if pod.is_doomed() { FORCED_GRACE_SECONDS } else { before.grace_seconds };
+                }
+                if before.grace_seconds <= ending.grace_seconds {
                     return false;
                 }
                 ending.since = before.since;
@@ -282,6 +316,18 @@ impl Pool {
         self.workers.insert(uid, sender);
         self.tasks.spawn(run::work(self.tools.clone(), receiver, record));
     }
+}
+
+/// That a pod was not let in.
+fn failed(wanted: &DesiredPod, reason: &str, message: &str) -> Report {
+    let status = PodStatus {
+        phase: Some("Failed".to_owned()),
+        reason: Some(reason.to_owned()),
+        message: Some(format!("Pod was rejected: {message}")),
+        start_time: Some(Time(Timestamp::now())),
+        ..PodStatus::default()
+    };
+    Report::Status { pod: wanted.pod.clone(), status: Arc::new(status), deletion: None }
 }
 
 /// How a pod ends that ends now: in the time that the master gives it, or its own.

@@ -1,4 +1,4 @@
-//! Which ConfigMaps and Secrets matter to a pod: a change of any other is none of its worker's business.
+//! Which ConfigMaps, Secrets and tokens matter to a pod: a change of any other is none of its worker's business.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,10 +22,12 @@ fn same_references(pod: &Pod, before: &References, now: &References) -> bool {
     let mut names = BTreeSet::new();
     collect(&serde_json::to_value(&pod.spec).unwrap_or_default(), &mut names);
     let namespace = spec::namespace(pod);
-    names.iter().all(|name| {
-        before.config_map(namespace, name) == now.config_map(namespace, name)
-            && before.secret(namespace, name) == now.secret(namespace, name)
-    })
+    let uid = pod.metadata.uid.as_deref().unwrap_or_default();
+    before.tokens_of(uid).eq(now.tokens_of(uid))
+        && names.iter().all(|name| {
+            before.config_map(namespace, name) == now.config_map(namespace, name)
+                && before.secret(namespace, name) == now.secret(namespace, name)
+        })
 }
 
 /// Every text that could name an object: more than do, and never fewer.

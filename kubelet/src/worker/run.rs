@@ -263,6 +263,7 @@ impl Worker {
                 tools: self.tools.clone(),
                 uid: self.uid.clone(),
                 assignment: self.assignment.clone(),
+                assigned: self.assigned.clone(),
                 hashes: self.hashes.clone(),
                 observed: observed.clone(),
             };

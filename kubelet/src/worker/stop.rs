@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::apply::{Fault, Job, look};
-use super::{create, hooks};
-use crate::plan::{MINIMUM_GRACE, StopReason};
+use super::{Assignment, create, hooks};
+use crate::observed::Timestamp;
+use crate::plan::{self, MINIMUM_GRACE, StopReason};
+use crate::runtime;
 
 /// How long a killed container may take to be gone before the attempt counts as failed.
 const KILL_WAIT: Duration = Duration::from_secs(30);
@@ -28,18 +31,83 @@ pub(super) async fn container(
         StopReason::SandboxLost => ": its sandbox is gone or changed".to_owned(),
     };
     job.normal(name, "Killing", format!("Stopping container {name}{why}"));
-    let deadline = Instant::now() + grace;
+    let mut patience = Patience::new(job, grace);
     if grace > Duration::ZERO {
-        pre_stop(job, name, id, deadline).await;
+        tokio::select! {
+            () = pre_stop(job, name, id, patience.ends_at) => {}
+            () = patience.clone().runs_out() => {}
+        }
         let signal = stop_signal(job, name, id);
         job.tools.runtime.signal(id, &signal).await?;
-        let rest = deadline.saturating_duration_since(Instant::now()).max(MINIMUM_GRACE);
-        if job.tools.runtime.wait(id, rest).await? {
+        patience.lasts(MINIMUM_GRACE);
+        if patience.wait(job, id).await? {
             look(job, id).await?;
             return Ok(());
         }
     }
     kill(job, name, id).await
+}
+
+/// How long a container is waited for: as long as it was given when it was asked to end, or less once its pod is given less.
+#[derive(Clone)]
+struct Patience {
+    ends_at: Instant,
+    assigned: watch::Receiver<Assignment>,
+}
+
+impl Patience {
+    fn new(job: &Job, grace: Duration) -> Self {
+        Self { ends_at: Instant::now() + grace, assigned: job.assigned.clone() }
+    }
+
+    /// Goes by what the pod is given now; false when that is nothing at all.
+    fn look(&mut self) -> bool {
+        let assignment = self.assigned.borrow_and_update();
+        let Some(ending) = &assignment.ending else { return true };
+        let rest = plan::rest(ending, Timestamp::now());
+        self.ends_at = self.ends_at.min(Instant::now() + rest);
+        !rest.is_zero()
+    }
+
+    /// However long the hook before it took, a container has that long to hear that it is to end, unless it is given nothing at all.
+    fn lasts(&mut self, least: Duration) {
+        if self.look() {
+            self.ends_at = self.ends_at.max(Instant::now() + least);
+        }
+    }
+
+    /// Waits until the pod is given less time than it was.
+    async fn shortened(&mut self) {
+        let before = self.ends_at;
+        while self.ends_at >= before {
+            if self.assigned.changed().await.is_err() {
+                return std::future::pending().await; // The kubelet is stopping.
+            }
+            self.look();
+        }
+    }
+
+    /// Waits until the time is over.
+    async fn runs_out(mut self) {
+        loop {
+            let until = self.ends_at;
+            tokio::select! {
+                () = tokio::time::sleep_until(until) => return,
+                () = self.shortened() => {}
+            }
+        }
+    }
+
+    /// Waits for the container; true when it has ended in time.
+    async fn wait(mut self, job: &Job, id: &str) -> Result<bool, runtime::Error> {
+        loop {
+            let rest = self.ends_at.saturating_duration_since(Instant::now());
+            tokio::select! {
+                ended = job.tools.runtime.wait(id, rest) => return ended,
+                () = self.shortened() => {}
+            }
+        }
+    }
 }
 
 /// Ends a container at once.

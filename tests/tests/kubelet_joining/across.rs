@@ -9,11 +9,12 @@ use master::kubeconfig::Kubeconfig;
 use master::pki::{Names, Pki};
 use serde_json::{Value, json};
 use tests::manifest::{FOREVER, scripted};
-use tests::{DEADLINE, Master, World, binary, free_port, wait_until};
+use tests::{Master, World, binary, free_port};
 use tokio::sync::watch;
 
 use crate::hosts::{Hosts, address};
 use crate::machine::{CLIENT, admin, file, is_in, pem, requests, says, token};
+use crate::reached::shown;
 
 /// A master on the first host.
 async fn master(flags: &[&str]) -> Master {
@@ -38,41 +39,6 @@ async fn started(hosts: &Hosts, host: usize, name: &str, flags: &[&str]) -> Worl
     world
 }
 
-/// Makes an object as the administrator, with a status.
-async fn makes(master: &Master, path: &str, object: &Value, status: &Value) {
-    let url = format!("https://127.0.0.1:{}{path}", master.port);
-    let client = master.client();
-    let look = async || match client.post(&url).json(object).send().await {
-        // The account of its namespace may not be there yet, and a Node may be there before.
-        Ok(made) if ![201, 409].contains(&made.status().as_u16()) => {
-            Err(made.text().await.unwrap_or_default())
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    };
-    wait_until(DEADLINE, look).await.unwrap();
-    let url = format!("{url}/{}/status", object["metadata"]["name"].as_str().unwrap());
-    let patch = client.patch(url).header("content-type", "application/merge-patch+json");
-    let patched = patch.body(json!({"status": status}).to_string()).send().await.unwrap();
-    assert_eq!(patched.status().as_u16(), 200);
-}
-
-/// Tells the master where a node on that host is and of a pod that it runs; the pod's name.
-async fn is_told_of(master: &Master, node: &World, host: usize) -> String {
-    let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.node}});
-    let status = json!({
-        "addresses": [{"type": "InternalIP", "address": address(host)}],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": node.api_port.number}},
-    });
-    makes(master, "/api/v1/nodes", &object, &status).await;
-    let pod = node.wait_ready("web").await;
-    let name = node.pod_name("web");
-    let metadata = json!({"name": name, "namespace": "default"});
-    let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod.0["spec"]});
-    makes(master, "/api/v1/namespaces/default/pods", &object, &pod.0["status"]).await;
-    name
-}
-
 #[tokio::test]
 async fn a_person_approves_two_hosts_while_the_master_comes_and_goes_and_then_sees_their_pods() {
     let hosts = Hosts::new(3).await;
@@ -92,9 +58,9 @@ async fn a_person_approves_two_hosts_while_the_master_comes_and_goes_and_then_se
     for request in requests(&master, CLIENT).await {
         admin(&master, &["certificate", "approve", request["metadata"]["name"].as_str().unwrap()]).await;
     }
-    for (host, node) in nodes.iter().enumerate().map(|(at, node)| (at + 1, node)) {
+    for node in &nodes {
         is_in(node, &master, "kubelet:").await;
-        let pod = is_told_of(&master, node, host).await;
+        let pod = shown(node, &master, "web").await;
         // Its own certificate is approved without anybody: it is for the address from which it is asked.
         file(node, &pem(node, "kubelet-server-current.pem")).await;
         let kubeconfig = master.data_dir().join("admin.kubeconfig");

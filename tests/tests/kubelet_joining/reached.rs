@@ -5,50 +5,32 @@ use std::convert::Infallible;
 use std::fs;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use tests::manifest::scripted;
-use tests::{DEADLINE, Master, World, wait_until};
+use tests::{DEADLINE, Master, Pod, World, wait_until};
 
 use crate::machine::{admin, is_in, line, master, pem, started};
 
 /// How often each kind of request is sent while certificates change.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Runs a pod from a file and tells the master of it and of its node, as long as kubelets do not; the pod's name.
+/// Runs a pod from a file, which the master shows in the end; the pod's name.
 pub async fn runs(node: &World, master: &Master) -> String {
     let script = "echo here; trap 'exit 0' TERM; sleep 1000000 & wait";
     node.write("web.yaml", &scripted("web", "Always", script));
-    let pod = node.wait_ready("web").await;
+    node.wait_ready("web").await;
     node.wait_for_log("web", "main", "here").await;
-    let status = json!({
-        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": node.api_port.number}},
-    });
-    makes(master, "/api/v1/nodes", json!({"kind": "Node", "metadata": {"name": node.node}}), &status).await;
-    let name = node.pod_name("web");
-    let object =
-        json!({"kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": pod.0["spec"]});
-    makes(master, "/api/v1/namespaces/default/pods", object, &pod.0["status"]).await;
-    name
+    shown(node, master, "web").await
 }
 
-async fn makes(master: &Master, path: &str, mut object: Value, status: &Value) {
-    object["apiVersion"] = "v1".into();
-    let client = master.client();
-    let url = format!("https://127.0.0.1:{}{path}", master.port);
-    let look = async || {
-        let made = client.post(&url).json(&object).send().await.map_err(|error| error.to_string())?;
-        match made.status().as_u16() {
-            201 | 409 => Ok(()),
-            // The account of its namespace may not be there yet.
-            code => Err(format!("{code} {:?}", made.text().await)),
-        }
+/// Waits until the master shows a pod of the node as it is; the pod's name.
+pub async fn shown(node: &World, master: &Master, name: &str) -> String {
+    let name = node.pod_name(name);
+    let look = async || match master.ask_as_admin(&format!("/api/v1/namespaces/default/pods/{name}")).await {
+        (200, text) if Pod(serde_json::from_str(&text).unwrap()).is_ready() => Ok(()),
+        (code, text) => Err(format!("{code} {text}")),
     };
-    wait_until(DEADLINE, look).await.unwrap();
-    let url = format!("{url}/{}/status", object["metadata"]["name"].as_str().unwrap());
-    let patch = client.patch(url).header("content-type", "application/merge-patch+json");
-    let patched = patch.body(json!({"status": status}).to_string()).send().await.unwrap();
-    assert_eq!(patched.status().as_u16(), 200, "{:?}", patched.text().await);
+    node.wait_for("the master to show the pod", look).await;
+    name
 }
 
 /// Reads the log of that pod through the master.

@@ -9,7 +9,8 @@ const PAGE: &str = "docs/pod-support.md";
 const SCHEMA: &str = "api/src/schema/v1.txt";
 
 /// What a row may say, and whether the types inside such a field have rows of their own.
-const STATES: &[(&str, bool)] = &[("yes", true), ("partly", true), ("no effect", false), ("refused", false)];
+const STATES: &[(&str, bool)] =
+    &[("yes", true), ("partly", true), ("of a master", true), ("no effect", false), ("refused", false)];
 
 /// A row of the page: `field`, its state, and where it stands.
 struct Row {

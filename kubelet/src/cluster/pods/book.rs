@@ -213,6 +213,12 @@ impl Book {
         self.said.as_ref().filter(|said| said.is_believed)?.pods.get(uid)
     }
 
+    /// Every pod that the API has of this node, where that is believed and nothing newer is in doubt.
+    pub fn lines(&self) -> Option<impl Iterator<Item = &Line>> {
+        let said = self.said.as_ref().filter(|said| said.is_believed)?;
+        Some(said.pods.values())
+    }
+
     /// Notes what the API answered to a status.
     pub fn answered(&mut self, value: Value) {
         let Some(line) = Line::read(value, &self.node) else { return };
@@ -244,6 +250,12 @@ impl Book {
         self.given.values().flat_map(|given| given.refers.iter().cloned()).collect()
     }
 
+    /// The pods that have something to do here still.
+    pub fn at_work(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        let is_over = |uid: &PodUid| self.there(uid).is_some_and(Line::is_over);
+        self.given.iter().filter(move |(uid, _)| !is_over(uid)).map(|(_, given)| &given.pod)
+    }
+
     /// Those among them that pods name of which a master that lost something does not know.
     pub fn refers_unclaimed(&self) -> BTreeSet<Object> {
         let unclaimed = self.given.values().filter(|given| given.is_unclaimed);
@@ -256,8 +268,8 @@ impl Book {
         let found =
             |object: Held| Found { name: Arc::new(object.object_name()), object, origin: origin.clone() };
         let mut pods = Vec::new();
-        for given in self.given.values_mut() {
-            given.is_told |= is_doomed(&given.pod) || shelf.has_answered(&given.refers);
+        for (uid, given) in &mut self.given {
+            given.is_told |= is_doomed(&given.pod) || shelf.has_answered(uid, &given.refers);
             if given.is_told {
                 pods.push(given.pod.clone());
             }

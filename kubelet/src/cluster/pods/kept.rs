@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::references::TokenKey;
 use apiserver::auth::nodes::Kind;
 use k8s_openapi::api::core::v1::Pod;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::book::Seen;
@@ -28,13 +30,15 @@ const GATHER: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_secs(30);
 /// The file of which master was believed last.
 const SEEN: &str = "seen.json";
+/// The file of the Service by which pods find the API.
+const API_SERVICE: &str = "service.json";
 
 /// All that is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
     /// Pods, and whether a master that lost something does not name them.
     pub pods: Vec<(Arc<Pod>, bool)>,
-    /// ConfigMaps and Secrets.
+    /// What they refer to.
     pub held: Vec<Held>,
     /// Which master was believed last.
     pub seen: Seen,
@@ -60,6 +64,13 @@ impl Part {
                 let uid = pod.metadata.uid.as_deref().filter(|uid| is_safe(uid))?;
                 Some(format!("pod_{uid}.json"))
             }
+            Self::Held(Held::Token(token)) => {
+                let key = TokenKey::of(token);
+                let which = Sha256::digest(format!("{} {}", key.seconds, key.audience));
+                let which = hex::encode(&which[..8]);
+                is_safe(&key.pod_uid).then(|| format!("token_{}_{which}.json", key.pod_uid))
+            }
+            Self::Held(Held::ApiService(_)) => Some(API_SERVICE.to_owned()),
             Self::Held(held) => {
                 let object = shelf::name(held)?;
                 let kind = if object.kind == Kind::Secret { "secret" } else { "configmap" };
@@ -75,9 +86,7 @@ impl Part {
             Self::Pod(pod, is_unclaimed) => {
                 Ok(json!({"isUnclaimed": is_unclaimed, "pod": serde_json::to_value(pod)?}).to_string())
             }
-            Self::Held(Held::Pod(pod)) => serde_json::to_string(pod),
-            Self::Held(Held::ConfigMap(map)) => serde_json::to_string(map),
-            Self::Held(Held::Secret(secret)) => serde_json::to_string(secret),
+            Self::Held(held) => held.json().map(|value| value.to_string()),
             Self::Seen(seen) => serde_json::to_string(seen),
         }
     }
@@ -178,6 +187,10 @@ fn take(picture: &mut Picture, name: &str, bytes: &[u8]) -> io::Result<()> {
         picture.held.push(Held::ConfigMap(Arc::new(serde_json::from_slice(bytes)?)));
     } else if name.starts_with("secret_") {
         picture.held.push(Held::Secret(Arc::new(serde_json::from_slice(bytes)?)));
+    } else if name.starts_with("token_") {
+        picture.held.push(Held::Token(Arc::new(serde_json::from_slice(bytes)?)));
+    } else if name == API_SERVICE {
+        picture.held.push(Held::ApiService(Arc::new(serde_json::from_slice(bytes)?)));
     }
     Ok(())
 }

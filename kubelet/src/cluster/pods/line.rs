@@ -39,6 +39,8 @@ pub struct Line {
     /// Whether it is one to run here: neither the image of a pod that this node has from elsewhere, nor one that others have yet to
     /// finish.
     pub is_to_run: bool,
+    /// Of the image of a pod that this node has from elsewhere, the hash of that.
+    pub mirror: Option<String>,
     /// Whether it is to go.
     pub is_doomed: bool,
 }
@@ -53,7 +55,8 @@ impl Line {
         }
         let gates = value.pointer("/spec/schedulingGates").and_then(Value::as_array);
         let is_finished = gates.is_none_or(Vec::is_empty);
-        let is_mirror = value.pointer("/metadata/annotations").is_some_and(|all| all.get(MIRROR).is_some());
+        let mirror = value.pointer("/metadata/annotations").and_then(|all| all.get(MIRROR));
+        let mirror = mirror.map(|hash| hash.as_str().unwrap_or_default().to_owned());
         let is_doomed = !text("/metadata/deletionTimestamp").is_empty();
         let [namespace, name] = own.map(str::to_owned);
         Some(Self {
@@ -61,7 +64,8 @@ impl Line {
             name: ObjectName { kind: "Pod".to_owned(), namespace, name },
             version: version(&value),
             refers: refers(&value),
-            is_to_run: is_finished && !is_mirror,
+            is_to_run: is_finished && mirror.is_none(),
+            mirror,
             is_doomed,
             status: value
                 .get("status")

@@ -1,16 +1,21 @@
-//! The master as a source of pods: those that it has put on this node, what they refer to, and what becomes of them.
+//! The master and the pods of this node: those that it has put here with what they refer to, what becomes of all, and images of the rest.
 //!
 //! What is pure decides: `line` what a pod of the API says to this node, `book` which run here, `shelf` what they refer to, `status` what
-//! is written of them. `kept` is that on the disk, `tell` writes to the API. `docs/cluster-node.md` has the rules for people.
+//! is written of them, `tokens` which tokens are asked for when, `mirrors` which images the API is to have of the node's own pods. `kept` is
+//! that on the disk; `tell` writes statuses to the API, `ask` asks it for tokens, `reflect` makes the images. `docs/cluster-node.md` has the rules for people.
 
+mod ask;
 mod book;
 mod kept;
 mod line;
+mod mirrors;
+mod reflect;
 mod shelf;
 mod status;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -23,16 +28,19 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+use self::ask::Asker;
 use self::book::Book;
 use self::kept::{Kept, Picture};
-use self::shelf::Shelf;
+use self::mirrors::Mirrors;
+use self::reflect::Reflector;
+use self::shelf::{API_SERVICE, Shelf};
 use self::tell::Teller;
 use super::follow::{Told, follow};
 use super::{NODES, is_told_elsewhere};
-use crate::desired::Snapshot;
+use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Trouble, Voice, back_off, chance};
 use crate::observed::PodUid;
-use crate::report::Reports;
+use crate::report::{Outbox, Reports};
 
 /// The path of pods in the API.
 const PODS: &str = "/api/v1/pods";
@@ -51,21 +59,39 @@ pub(super) struct Settings {
     pub snapshots: mpsc::Sender<Arc<Snapshot>>,
     /// What becomes of them.
     pub reports: Arc<Reports>,
+    /// All that is wanted here, of the node's own sources too.
+    pub desired: watch::Receiver<Arc<Desired>>,
+    /// Who tells people of them.
+    pub outbox: Arc<Outbox>,
+}
+
+/// How the cluster knows the pods that this node has from elsewhere.
+pub(super) struct Images(Arc<Shared>);
+
+impl Images {
+    /// The hash of such a pod.
+    pub fn hash_of(&self, uid: &str) -> Option<String> {
+        self.0.lock().mirrors.hash_of(uid).map(str::to_owned)
+    }
 }
 
 /// Begins to follow the pods of this node and to tell of them.
-pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) {
+pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) -> Images {
     let changed = watch::channel(()).0;
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
             book: Book::new(&settings.node),
             shelf: Shelf::default(),
+            mirrors: Mirrors::default(),
             touched: BTreeSet::new(),
         }),
         changed,
         list_anew: Notify::new(),
     });
-    let Settings { node, root_dir, apis, snapshots, reports } = settings;
+    let Settings { node, root_dir, apis, snapshots, reports, desired, outbox } = settings;
+    let asker = Asker { shared: shared.clone(), apis: apis.clone(), outbox: outbox.clone() };
+    let reflector =
+        Reflector { node: node.clone(), shared: shared.clone(), apis: apis.clone(), desired, outbox };
     let teller = Teller {
         shared: shared.clone(),
         apis: apis.clone(),
@@ -76,6 +102,7 @@ pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) {
         tried: BTreeMap::new(),
         lists: 0,
     };
+    let images = Images(shared.clone());
     let keeper = Keeper {
         node,
         shared,
@@ -87,7 +114,9 @@ pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) {
         told: None,
         failures: 0,
     };
-    tokio::spawn(keeper.run(Kept::under(&root_dir), teller));
+    tokio::spawn(keeper.run(Kept::under(&root_dir), teller, asker));
+    tokio::spawn(reflector.run());
+    images
 }
 
 /// What is known of pods and of what they refer to.
@@ -95,6 +124,7 @@ pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) {
 struct State {
     book: Book,
     shelf: Shelf,
+    mirrors: Mirrors,
     /// Pods of which something was heard that nobody has looked at.
     touched: BTreeSet<PodUid>,
 }
@@ -116,8 +146,11 @@ impl Shared {
     fn hear(&self, told: Told<Value>) {
         let mut state = self.lock();
         if let Told::Put(value) | Told::Gone(value) = &told {
-            let uid = value.pointer("/metadata/uid").and_then(Value::as_str);
-            state.touched.extend(uid.map(PodUid::new));
+            let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            // What is heard of an image is about its pod.
+            let own = state.mirrors.uid_of(text("/metadata/namespace"), text("/metadata/name")).cloned();
+            state.touched.extend(own);
+            state.touched.insert(PodUid::new(text("/metadata/uid")));
         }
         if !state.book.hear(told) {
             self.list_anew.notify_one();
@@ -150,7 +183,7 @@ impl Drop for Following {
 }
 
 impl Keeper {
-    async fn run(mut self, kept: Kept, teller: Teller) {
+    async fn run(mut self, kept: Kept, teller: Teller, asker: Asker) {
         let picture = kept.read().await;
         {
             let mut state = self.shared.lock();
@@ -160,7 +193,9 @@ impl Keeper {
         tokio::spawn(kept.write(picture, self.pictures.subscribe()));
         let mut heard = self.shared.changed.subscribe();
         tokio::spawn(teller.run());
+        tokio::spawn(asker.run());
         tokio::spawn(follow_pods(self.shared.clone(), self.apis.clone(), self.node.clone()));
+        tokio::spawn(follow_api_service(self.shared.clone(), self.apis.clone()));
         loop {
             let Some(is_in_doubt) = self.publish().await else { return };
             tokio::select! {
@@ -172,19 +207,23 @@ impl Keeper {
 
     /// Tells what is wanted now; whether something that was heard is in doubt. `None` when nobody listens any more.
     async fn publish(&mut self) -> Option<bool> {
-        let (snapshot, picture, refers, is_in_doubt) = {
+        let (snapshot, picture, refers, is_in_doubt, asks) = {
             let mut state = self.shared.lock();
             let State { book, shelf, .. } = &mut *state;
             let refers = book.refers();
             shelf.follow(&refers);
+            let asks = shelf.tokens.follow(book.at_work());
             let picture = Picture {
                 pods: book.given().map(|(_, given)| (given.pod.clone(), given.is_unclaimed)).collect(),
                 held: shelf.held().cloned().collect(),
                 seen: book.seen().clone(),
             };
             let is_in_doubt = book.is_in_doubt() || shelf.is_in_doubt();
-            (Arc::new(book.snapshot(shelf)), picture, refers, is_in_doubt)
+            (Arc::new(book.snapshot(shelf)), picture, refers, is_in_doubt, asks)
         };
+        if asks {
+            self.shared.changed.send_replace(());
+        }
         self.following.retain(|object, _| refers.contains(object));
         for object in refers {
             let following = self.following.entry(object.clone());
@@ -222,7 +261,7 @@ impl Keeper {
         };
         let missing = {
             let mut state = self.shared.lock();
-            let State { book, shelf, touched } = &mut *state;
+            let State { book, shelf, touched, .. } = &mut *state;
             if book.heard() != asked_of {
                 // There is another list by now, of which that says nothing.
                 return;
@@ -280,6 +319,27 @@ async fn follow_pods(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>
         };
         let Some(trouble) = ended else { return };
         tracing::warn!(%trouble, "the API server does not show this node its pods; trying again");
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Follows the Service by which pods find the API.
+async fn follow_api_service(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>) {
+    let (namespace, name) = API_SERVICE;
+    let path = format!("/api/v1/namespaces/{namespace}/services");
+    let selector = format!("?fieldSelector=metadata.name%3D{name}");
+    loop {
+        let mut hear = |told| {
+            let heard = shared.lock().shelf.hear_api_service(told);
+            if let Err(why) = heard {
+                tracing::warn!("the Service {name} {why}; what was known of it still counts");
+            }
+            shared.changed.send_replace(());
+        };
+        let Some(trouble) = follow(apis.clone(), &path, &selector, &mut hear, None).await else { return };
+        tracing::warn!(%trouble, "the API server does not show this node the Service {name}, so pods are not told where the API is");
+        shared.lock().shelf.refused_api_service();
+        shared.changed.send_replace(());
         tokio::time::sleep(AGAIN).await;
     }
 }

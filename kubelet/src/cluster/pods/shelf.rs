@@ -1,4 +1,4 @@
-//! The ConfigMaps and Secrets that pods of the master name, as the API has them. Pure.
+//! What pods of the master refer to, as the API has it: ConfigMaps, Secrets, their tokens, and the Service of the API. Pure.
 //!
 //! One that goes is kept until the server has shown that it knows this node, and for good where it was restored since.
 
@@ -6,13 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use apiserver::auth::nodes::{Kind, Object};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::line;
+use super::tokens::Tokens;
 use crate::cluster::follow::Told;
 use crate::desired::Held;
+use crate::observed::PodUid;
+
+/// The Service by which pods find the API: its namespace and its name.
+pub const API_SERVICE: (&str, &str) = ("default", "kubernetes");
 
 /// One that is followed.
 #[derive(Debug, Default)]
@@ -29,6 +34,10 @@ struct Followed {
 #[derive(Debug, Default)]
 pub struct Shelf {
     followed: BTreeMap<Object, Followed>,
+    /// What it was last: pods that run know it by that anyway.
+    api_service: Followed,
+    /// Tokens of service accounts.
+    pub tokens: Tokens,
 }
 
 /// The name by which one is asked for.
@@ -36,7 +45,7 @@ pub fn name(held: &Held) -> Option<Object> {
     let kind = match held {
         Held::ConfigMap(_) => Kind::ConfigMap,
         Held::Secret(_) => Kind::Secret,
-        Held::Pod(_) => return None,
+        Held::Pod(_) | Held::Token(_) | Held::ApiService(_) => return None,
     };
     let name = held.object_name();
     Some(Object::new(kind, &name.namespace, &name.name))
@@ -69,13 +78,19 @@ pub fn read(object: &Object, value: Value) -> Result<Held, String> {
 impl Shelf {
     /// What an earlier kubelet held.
     pub fn restore(&mut self, all: Vec<Held>) {
+        let mut tokens = Vec::new();
         for held in all {
-            if let Some(object) = name(&held) {
+            if let Held::Token(token) = held {
+                tokens.push(token);
+            } else if let Held::ApiService(_) = held {
+                self.api_service.held = Some(held);
+            } else if let Some(object) = name(&held) {
                 let version = held.metadata().resource_version.as_ref().and_then(|text| text.parse().ok());
                 let followed = Followed { held: Some(held), version, ..Followed::default() };
                 self.followed.insert(object, followed);
             }
         }
+        self.tokens.restore(tokens.into_iter());
     }
 
     /// Follows these and no others.
@@ -123,6 +138,33 @@ impl Shelf {
         Ok(())
     }
 
+    /// Takes what was heard of the Service of the API.
+    ///
+    /// # Errors
+    /// Why it does not read; what was held before stays.
+    pub fn hear_api_service(&mut self, told: Told<Value>) -> Result<(), String> {
+        self.api_service.is_answered = true;
+        let found = match told {
+            Told::All(values, _) => values.into_iter().next(),
+            Told::Put(value) => Some(value),
+            Told::Gone(_) => None,
+        };
+        let Some(value) = found else { return Ok(()) };
+        let mut service = Service::deserialize(value).map_err(|error| format!("does not read: {error}"))?;
+        let metadata = &mut service.metadata;
+        (metadata.managed_fields, metadata.resource_version) = (None, None);
+        let is_same = matches!(&self.api_service.held, Some(Held::ApiService(held)) if **held == service);
+        if !is_same {
+            self.api_service.held = Some(Held::ApiService(Arc::new(service)));
+        }
+        Ok(())
+    }
+
+    /// The server does not show it to this node.
+    pub fn refused_api_service(&mut self) {
+        self.api_service.is_answered = true;
+    }
+
     /// The server does not give it out: it was looked for, all the same.
     pub fn refused(&mut self, object: &Object) {
         if let Some(followed) = self.followed.get_mut(object) {
@@ -144,14 +186,17 @@ impl Shelf {
         }
     }
 
-    /// Whether these have been looked for, or are held.
-    pub fn has_answered(&self, all: &BTreeSet<Object>) -> bool {
-        all.iter()
-            .all(|object| self.followed.get(object).is_some_and(|one| one.is_answered || one.held.is_some()))
+    /// Whether all that a pod refers to has been looked for, or is held; these among it.
+    pub fn has_answered(&self, uid: &PodUid, named: &BTreeSet<Object>) -> bool {
+        let is_known = |followed: &Followed| followed.is_answered || followed.held.is_some();
+        is_known(&self.api_service)
+            && named.iter().all(|object| self.followed.get(object).is_some_and(is_known))
+            && self.tokens.has_answered(uid)
     }
 
     /// All that are there.
     pub fn held(&self) -> impl Iterator<Item = &Held> {
-        self.followed.values().filter_map(|followed| followed.held.as_ref())
+        let followed = self.followed.values().chain([&self.api_service]);
+        followed.filter_map(|followed| followed.held.as_ref()).chain(self.tokens.held())
     }
 }

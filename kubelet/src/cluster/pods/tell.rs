@@ -1,4 +1,4 @@
-//! Tells the API what becomes of the master's pods: the latest status of each, and when one that is to go has gone.
+//! Tells the API what becomes of the pods here: the latest status of each, and when one of the master's that is to go has gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,6 +98,12 @@ impl Teller {
             self.tried.clear();
             self.due.extend(self.latest.keys().cloned());
         }
+        // The images of pods that are being ended stay until nothing of those is left.
+        let is_gone = |uid: &PodUid| self.latest.get(uid).is_none_or(|latest| latest.is_gone);
+        if state.mirrors.forget(is_gone) {
+            drop(state);
+            self.shared.changed.send_replace(());
+        }
     }
 
     /// Tells what there is to tell of a pod, one thing after the other.
@@ -130,16 +136,18 @@ impl Teller {
     fn word(&mut self, uid: &PodUid) -> Option<Word> {
         let latest = self.latest.get(uid)?.clone();
         let is_tried = |about, word: &Value| self.tried.get(&(uid.clone(), about)) == Some(word);
-        let mut state = self.shared.lock();
+        let mut guard = self.shared.lock();
+        let state = &mut *guard;
         let is_in_doubt = state.book.is_in_doubt() || state.book.lists() == 0;
-        let Some(there) = state.book.there(uid) else {
+        let Some(there) = state.book.there(uid).or_else(|| state.mirrors.image_of(&state.book, uid)) else {
             if latest.is_gone && !is_in_doubt {
                 self.latest.remove(uid);
                 self.tried.retain(|(of, _), _| of != uid);
             }
             return None;
         };
-        if !there.is_to_run {
+        let is_image = there.mirror.is_some();
+        if !there.is_to_run && !is_image {
             return None;
         }
         let path = format!("/api/v1/namespaces/{}/pods/{}", there.name.namespace, there.name.name);
@@ -147,20 +155,28 @@ impl Teller {
         let own = latest.status.as_ref().filter(|own| own.phase.as_deref() != Some("Unknown"));
         if let Some(own) = own {
             let has_run = own.container_statuses.as_ref().is_some_and(|all| !all.is_empty());
-            if there.is_over() && !latest.is_gone && !(is_over(own) && has_run) {
+            if is_image {
+                if there.is_over() && !is_over(own) {
+                    let image = there.uid.clone();
+                    state.mirrors.outlives(uid, &image);
+                    drop(guard);
+                    self.shared.changed.send_replace(());
+                    return None;
+                }
+            } else if there.is_over() && !latest.is_gone && !(is_over(own) && has_run) {
                 // Somebody else has said that it is over, or it was never let in.
                 if state.book.give_up(uid) {
-                    drop(state);
+                    drop(guard);
                     self.shared.changed.send_replace(());
                 }
                 return None;
             }
-            let patch = status::patch(uid, &there.status, own);
+            let patch = status::patch(&there.uid, &there.status, own);
             if let Some(patch) = patch.filter(|patch| !is_tried(About::Status, patch)) {
                 return Some(Word::Status(format!("{path}/status"), patch));
             }
         }
-        let is_going = latest.is_gone && there.is_doomed;
+        let is_going = latest.is_gone && there.is_doomed && !is_image;
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid.as_str()}});
         (is_going && !is_tried(About::End, &options)).then_some(Word::Gone(path, options))
     }
@@ -182,3 +198,6 @@ fn is_final(trouble: &Trouble) -> bool {
     !is_told_elsewhere(trouble)
         && matches!(trouble, Trouble::Refused { code: 400 | 403 | 405 | 413 | 415 | 422, .. })
 }
+
+#[cfg(test)]
+mod tests;

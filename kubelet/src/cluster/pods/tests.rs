@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use apiserver::auth::nodes::{Kind, Object};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -45,8 +46,15 @@ fn all(pods: &[Value], version: u64) -> Told<Value> {
     Told::All(pods.to_vec(), version.to_string())
 }
 
+/// One on which nothing is looked for that every pod refers to.
+fn shelf() -> Shelf {
+    let mut shelf = Shelf::default();
+    shelf.refused_api_service();
+    shelf
+}
+
 fn names(book: &mut Book) -> String {
-    let snapshot = book.snapshot(&Shelf::default());
+    let snapshot = book.snapshot(&shelf());
     let names: Vec<String> = snapshot.objects.iter().map(|found| found.object.object_name().name).collect();
     names.join(" ")
 }
@@ -205,7 +213,9 @@ fn a_write_that_changes_nothing_for_the_node_leaves_the_pod_the_very_same() {
 fn a_new_pod_waits_until_what_it_names_was_looked_for() {
     let refers = |pod: Value| {
         let env = json!([{"configMapRef": {"name": "conf"}}, {"secretRef": {"name": "key"}}]);
-        with(pod, "/spec/containers/0/envFrom", env)
+        let token = json!({"serviceAccountToken": {"path": "token"}});
+        let volumes = json!([{"name": "v", "projected": {"sources": [token]}}]);
+        with(with(pod, "/spec/volumes", volumes), "/spec/containers/0/envFrom", env)
     };
     let mut book = Book::new("n1");
     book.hear(all(&[refers(pod("web", "u1", 10))], 100));
@@ -214,11 +224,27 @@ fn a_new_pod_waits_until_what_it_names_was_looked_for() {
     assert_eq!(book.refers(), [conf.clone(), key.clone()].into());
     let mut shelf = Shelf::default();
     shelf.follow(&book.refers());
+    shelf.tokens.follow(book.at_work());
     assert!(book.snapshot(&shelf).objects.is_empty());
     shelf.hear(&conf, all(&[map("conf", "1")], 100)).unwrap();
     assert_eq!(book.snapshot(&shelf).objects.len(), 1, "the ConfigMap alone");
     shelf.refused(&key);
+    assert_eq!(
+        book.snapshot(&shelf).objects.len(),
+        1,
+        "it is to be told where the API is, and to have its token"
+    );
+    let service = json!({"metadata": {"name": "kubernetes"}, "spec": {"clusterIP": "10.96.0.1"}});
+    shelf.hear_api_service(Told::Put(service)).unwrap();
     assert_eq!(book.snapshot(&shelf).objects.len(), 2);
+    let question = shelf.tokens.next(Timestamp::UNIX_EPOCH).unwrap();
+    let answer = json!({"status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"}});
+    shelf.tokens.given(&question, &answer, Timestamp::UNIX_EPOCH, 0.0).unwrap();
+    assert_eq!(book.snapshot(&shelf).objects.len(), 4);
+    // What it asked for goes with its work.
+    book.hear(Told::Put(with(pod("web", "u1", 101), "/status/phase", "Succeeded".into())));
+    shelf.tokens.follow(book.at_work());
+    assert_eq!(shelf.tokens.held().count(), 0);
 }
 
 fn objects() -> [Object; 2] {

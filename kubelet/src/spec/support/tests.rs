@@ -40,6 +40,18 @@ fn every_refused_field_is_named_with_its_place() {
 }
 
 #[test]
+fn what_only_a_master_gives_is_refused_to_the_pods_of_a_node() {
+    let token = json!({"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}});
+    for (source, expected) in [("file", 2), ("api", 1)] {
+        let pod = json!({
+            "metadata": {"name": "p", "annotations": {"kubernetes.io/config.source": source}},
+            "spec": {"containers": [], "runtimeClassName": "x", "volumes": [token]},
+        });
+        assert_eq!(refusals(&serde_json::from_value(pod).unwrap()).len(), expected, "{source}");
+    }
+}
+
+#[test]
 fn the_message_says_what_to_do() {
     let pod =
         serde_json::from_value(json!({"metadata": {}, "spec": {"containers": [], "runtimeClassName": "x"}}));
@@ -49,7 +61,7 @@ fn the_message_says_what_to_do() {
 
 #[test]
 fn every_refusal_of_the_page_says_what_to_do_instead() {
-    let rows = Refused::read(PAGE).0;
+    let rows = Refused::read(PAGE, &["refused", "of a master"]).0;
     assert!(rows.len() > 20, "the page has not been read: {} rows", rows.len());
     for ((of, field), instead) in rows {
         assert!(!instead.is_empty(), "{of}.{field}: the third column says what to write instead");

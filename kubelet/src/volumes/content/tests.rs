@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use api::references::References;
+use api::references::{References, TokenKey};
+use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
@@ -81,6 +82,48 @@ fn sources() {
     ] {
         assert_eq!(show(&fill(volume.clone()).unwrap()), expected, "{volume}");
     }
+}
+
+#[test]
+fn a_token_is_for_whoever_runs_there() {
+    let request = json!({
+        "metadata": {"name": "robot", "namespace": "n"},
+        "spec": {"audiences": ["vault"], "expirationSeconds": 600, "boundObjectRef": {"kind": "Pod", "name": "p", "uid": "u"}},
+        "status": {"token": "t", "expirationTimestamp": "2026-01-01T00:00:00Z"},
+    });
+    let request: TokenRequest = serde_json::from_value(request).unwrap();
+    let mut references = References::default();
+    references.tokens.insert(TokenKey::of(&request), Arc::new(request));
+    let asked = |seconds: u32| {
+        let source = json!({"serviceAccountToken": {"audience": "vault", "expirationSeconds": seconds, "path": "token"}});
+        let volume = json!({"name": "v", "projected": {"defaultMode": 420, "sources": [source]}});
+        serde_json::from_value(volume).unwrap()
+    };
+    let fill = |spec: Value, seconds: u32| {
+        let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
+        let pod: Pod = serde_json::from_value(pod).unwrap();
+        let (uid, facts) = (PodUid::new("u"), Facts::default());
+        let wanted = Wanted { uid: &uid, pod: &pod, references: &references, facts: &facts };
+        of(&wanted, &asked(seconds)).unwrap()
+    };
+    let user = |name: &str, user: u32| json!({"name": name, "securityContext": {"runAsUser": user}});
+    for (spec, expected) in [
+        (json!({"containers": [{"name": "c"}]}), "token=t:644"),
+        (json!({"containers": [user("c", 7), user("d", 7)]}), "token=t:600@7"),
+        (json!({"containers": [user("c", 7)], "initContainers": [user("i", 8)]}), "token=t:644"),
+        (json!({"containers": [user("c", 7), {"name": "d"}]}), "token=t:644"),
+        (
+            json!({"containers": [user("c", 7), {"name": "d"}], "securityContext": {"runAsUser": 7}}),
+            "token=t:600@7",
+        ),
+        // The group may read it, which the writer sees to.
+        (json!({"containers": [{"name": "c"}], "securityContext": {"fsGroup": 9}}), "token=t:600"),
+    ] {
+        assert_eq!(show(&fill(spec.clone(), 600).unwrap()), expected, "{spec}");
+    }
+    let spec = json!({"containers": [{"name": "c"}], "serviceAccountName": "robot"});
+    let missing = fill(spec, 601).unwrap_err();
+    assert!(missing.contains("no token of the service account n/robot yet"), "{missing}");
 }
 
 #[test]

@@ -123,7 +123,7 @@ pub fn shown(snapshot: &Snapshot) -> String {
             let image = pod.spec.as_ref().unwrap().containers[0].image.as_deref().unwrap();
             format!("{}={}", found.name.name, &image[1..])
         }
-        Held::ConfigMap(_) | Held::Secret(_) => found.name.name.clone(),
+        _ => found.name.name.clone(),
     });
     shown.collect::<Vec<_>>().join(" ")
 }

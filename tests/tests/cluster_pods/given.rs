@@ -1,80 +1,16 @@
 //! Pods that a master has put on a node: they run there, are told of there, and go on while the master is away.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-
 use std::fs;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tests::Pod;
 use tests::manifest::{FOREVER, container, pod};
-use tests::{Master, Pod, World};
+
+use crate::{apply, at_master, bound, get, joined, kubectl};
 
 /// How long a pod takes to end once it is told to.
 const FAREWELL: Duration = Duration::from_secs(3);
-
-/// A master, and a node that has joined it.
-async fn joined(name: &str) -> (Master, World) {
-    let flags = ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve"];
-    let mut master = Master::new().with_flags(flags);
-    master.start().await;
-    let printed = master.verb(&["join-string"]).await;
-    let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
-    let line = format!("https://127.0.0.1:{}#{hash}", master.port);
-    let mut world =
-        World::new(name).await.with_flags(["--node-ip", "127.0.0.1", "--bootstrap", line.as_str()]);
-    world.start().await;
-    let look = async || {
-        let node = get(&master, &format!("/api/v1/nodes/{}", world.node)).await?;
-        let account = get(&master, "/api/v1/namespaces/default/serviceaccounts/default").await?;
-        if Pod(node.clone()).is_ready() { Ok(()) } else { Err(format!("{node} {account}")) }
-    };
-    world.wait_for("the node to be Ready at the master", look).await;
-    (master, world)
-}
-
-/// What the master has at a path.
-async fn get(master: &Master, path: &str) -> Result<Value, String> {
-    match master.ask_as_admin(path).await {
-        (200, text) => serde_json::from_str(&text).map_err(|error| error.to_string()),
-        (code, text) => Err(format!("{code} {text}")),
-    }
-}
-
-/// Runs kubectl as the administrator.
-async fn kubectl(master: &Master, arguments: &[&str]) -> String {
-    let output = master.kubectl(&master.data_dir().join("admin.kubeconfig"), arguments).await;
-    assert_eq!(output.code, 0, "kubectl {arguments:?}: {output:?}\n{}", master.log());
-    output.stdout
-}
-
-/// Makes what a manifest says at the master.
-async fn apply(master: &Master, world: &World, manifest: &str) {
-    let path = world.path("applied.yaml");
-    fs::write(&path, manifest).unwrap();
-    kubectl(master, &["apply", "-f", path.to_str().unwrap()]).await;
-}
-
-/// A pod for the node, called as its own pods of that name would be.
-fn bound(world: &World, name: &str, spec: &str) -> String {
-    let spec = format!("nodeName: {}\nautomountServiceAccountToken: false\n{spec}", world.node);
-    pod(&world.pod_name(name), &spec)
-}
-
-/// Waits until the master has the pod as the condition wants it.
-async fn at_master(
-    world: &World,
-    master: &Master,
-    name: &str,
-    what: &str,
-    holds: impl Fn(&Pod) -> bool,
-) -> Pod {
-    let path = format!("/api/v1/namespaces/default/pods/{}", world.pod_name(name));
-    let look = async || {
-        let pod = Pod(get(master, &path).await?);
-        if holds(&pod) { Ok(pod) } else { Err(format!("it is {}", pod.0)) }
-    };
-    world.wait_for(&format!("{name} at the master: {what}"), look).await
-}
 
 #[tokio::test]
 async fn a_pod_of_the_master_runs_is_told_of_and_goes_when_it_has_ended() {
@@ -142,8 +78,9 @@ async fn pods_go_on_while_the_master_is_away() {
         at_master(&world, &master, name, "to be Ready", Pod::is_ready).await;
     }
     let kept = world.root_dir().join("cluster/pods");
+    // Both pods, their tokens, and what else they refer to.
     let is_kept = async || match fs::read_dir(&kept).map_err(|error| error.to_string())?.count() {
-        3 => Ok(()),
+        7 => Ok(()),
         files => Err(format!("{files} files")),
     };
     world.wait_for("both pods to be on the disk", is_kept).await;

@@ -1,0 +1,123 @@
+//! Makes and removes the images that the API has of the pods that this node has from elsewhere, one after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::Shared;
+use super::mirrors::Step;
+use crate::cluster::is_told_elsewhere;
+use crate::desired::Desired;
+use crate::identity::{Api, Trouble, chance, pause_after};
+use crate::report::{About, Outbox, Severity};
+
+/// No server is obeyed that wants to be left alone for longer.
+const LONGEST_OBEYED: Duration = Duration::from_secs(60);
+/// Clocks are set: what is due is looked at at least so often.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Who does.
+pub(super) struct Reflector {
+    pub node: String,
+    pub shared: Arc<Shared>,
+    pub apis: watch::Receiver<Option<Arc<Api>>>,
+    pub desired: watch::Receiver<Arc<Desired>>,
+    pub outbox: Arc<Outbox>,
+}
+
+impl Reflector {
+    /// Does so for as long as the kubelet runs.
+    pub async fn run(mut self) {
+        let mut changed = self.shared.changed.subscribe();
+        let mut failures = 0_u32;
+        self.follow();
+        loop {
+            changed.borrow_and_update();
+            let api = self.apis.borrow_and_update().clone();
+            let next = {
+                let mut state = self.shared.lock();
+                let state = &mut *state;
+                state.mirrors.next(&state.book, &self.node, Timestamp::now())
+            };
+            let wait = match (api, next) {
+                (Some(api), Ok(step)) => match self.take(&api, &step).await {
+                    Ok(()) => {
+                        failures = 0;
+                        continue;
+                    }
+                    Err(trouble) => {
+                        // Nobody is there to be asked, which is told by others.
+                        let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
+                        failures = failures.saturating_add(1);
+                        tokio::select! {
+                            changed = self.apis.changed() => if changed.is_err() { return },
+                            () = tokio::time::sleep(pause) => {}
+                        }
+                        continue;
+                    }
+                },
+                (Some(_), Err(Some(due))) => until(due).min(LONGEST_WAIT),
+                (Some(_), Err(None)) | (None, _) => LONGEST_WAIT,
+            };
+            tokio::select! {
+                wanted = self.desired.changed() => {
+                    if wanted.is_err() {
+                        return;
+                    }
+                    self.follow();
+                }
+                changed = self.apis.changed() => if changed.is_err() { return },
+                changed = changed.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    fn follow(&mut self) {
+        let desired = self.desired.borrow_and_update().clone();
+        self.shared.lock().mirrors.follow(&desired);
+        self.shared.changed.send_replace(());
+    }
+
+    /// Takes a step; trouble is what has nothing to do with which.
+    async fn take(&self, api: &Api, step: &Step) -> Result<(), Trouble> {
+        let done = match step {
+            Step::Make(_, path, image) => api.create(path, image).await,
+            Step::Remove(_, path, options) => api.delete(path, options).await,
+        };
+        let now = Timestamp::now();
+        let mut state = self.shared.lock();
+        let told = match done {
+            Ok(()) => {
+                state.mirrors.done(step, now);
+                None
+            }
+            Err(trouble) if is_its_own(&trouble) => {
+                let why = trouble.to_string();
+                let told = state.mirrors.refused(step, &why, trouble.is_code(409), now, chance());
+                told.map(|pod| (pod, why))
+            }
+            Err(trouble) => return Err(trouble),
+        };
+        drop(state);
+        if let Some((pod, why)) = told {
+            let text = format!(
+                "the cluster is not shown this pod, which runs all the same: {why}; it is tried again"
+            );
+            self.outbox.note(About::pod(&pod), Severity::Warning, "FailedMirrorPod", text);
+        }
+        Ok(())
+    }
+}
+
+/// Whether it says something about this pod, and not about the server or the node.
+fn is_its_own(trouble: &Trouble) -> bool {
+    !is_told_elsewhere(trouble)
+        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 404 | 405 | 409 | 413 | 422, .. })
+}
+
+fn until(due: Timestamp) -> Duration {
+    Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default()
+}

@@ -1,0 +1,140 @@
+//! When a token is asked for, by a clock of our own.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use jiff::SignedDuration;
+
+use super::*;
+
+fn pod(uid: &str, sources: Value) -> Arc<Pod> {
+    let pod = json!({
+        "metadata": {"name": format!("pod-{uid}"), "namespace": "shop", "uid": uid},
+        "spec": {
+            "serviceAccountName": "robot", "containers": [],
+            "volumes": [{"name": "v", "projected": {"sources": sources}}, {"name": "w", "emptyDir": {}}],
+        },
+    });
+    Arc::new(serde_json::from_value(pod).unwrap())
+}
+
+fn token(audience: Value, seconds: Value) -> Value {
+    json!({"serviceAccountToken": {"audience": audience, "expirationSeconds": seconds, "path": "token"}})
+}
+
+fn start() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn after(seconds: i64) -> Timestamp {
+    start() + SignedDuration::from_secs(seconds)
+}
+
+fn answer(text: &str, expires: Timestamp) -> Value {
+    json!({"status": {"token": text, "expirationTimestamp": expires.to_string()}})
+}
+
+fn texts(tokens: &Tokens) -> String {
+    let text = |held: &Held| match held {
+        Held::Token(token) => token.status.as_ref().unwrap().token.clone().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    tokens.held().map(text).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_token_is_asked_for_as_the_pod_says_and_bound_to_it() {
+    let mut tokens = Tokens::default();
+    let map = json!({"configMap": {"name": "m"}});
+    let pod = pod("u1", json!([token(Value::Null, Value::Null), token("vault".into(), 600.into()), map]));
+    assert!(tokens.follow([&pod].into_iter()) && !tokens.follow([&pod].into_iter()));
+    assert!(!tokens.has_answered(&PodUid::new("u1")) && tokens.has_answered(&PodUid::new("u2")));
+    let first = tokens.next(start()).unwrap();
+    assert_eq!(first.path, "/api/v1/namespaces/shop/serviceaccounts/robot/token");
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "pod-u1", "uid": "u1"});
+    assert_eq!(
+        first.body["spec"],
+        json!({"audiences": [], "expirationSeconds": 3600, "boundObjectRef": bound})
+    );
+    tokens.given(&first, &answer("a", after(3600)), start(), 0.0).unwrap();
+    let second = tokens.next(start()).unwrap();
+    assert_eq!(
+        second.body["spec"],
+        json!({"audiences": ["vault"], "expirationSeconds": 600, "boundObjectRef": bound})
+    );
+    tokens.given(&second, &answer("b", after(600)), start(), 0.0).unwrap();
+    assert!(tokens.has_answered(&PodUid::new("u1")));
+    assert_eq!((texts(&tokens), tokens.next(start())), ("a b".to_owned(), Err(Some(after(480)))));
+    // What two volumes ask for alike is one.
+    assert_eq!(questions(&pod).len(), 2);
+    tokens.follow([].into_iter());
+    assert_eq!((texts(&tokens), tokens.next(start())), (String::new(), Err(None)));
+}
+
+#[test]
+fn another_is_asked_for_when_most_of_a_life_is_over() {
+    let day = 24 * 60 * 60;
+    // How long it lives, what chance says, when another is asked for.
+    for (life, share, due) in
+        [(600, 0.0, 480), (600, 1.0, 470), (3607, 0.0, 2885), (30 * day, 0.0, day), (0, 1.0, 0), (-5, 0.5, 0)]
+    {
+        let mut tokens = Tokens::default();
+        tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
+        let question = tokens.next(start()).unwrap();
+        tokens.given(&question, &answer("a", after(life)), start(), share).unwrap();
+        let found = tokens.next(start());
+        if due > 0 {
+            let at = found.unwrap_err().unwrap();
+            assert_eq!(at.as_second(), after(due).as_second(), "{life} {share}");
+        } else {
+            assert!(found.is_ok(), "{life} {share}");
+        }
+    }
+    // The one before serves until there is another, and so does one that has expired.
+    let mut tokens = Tokens::default();
+    tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
+    let question = tokens.next(start()).unwrap();
+    tokens.given(&question, &answer("a", after(600)), start(), 0.0).unwrap();
+    assert_eq!(tokens.next(after(480)).unwrap(), question);
+    assert!(tokens.refused(&question.key, "not now", after(480), 1.0).is_some());
+    assert_eq!((texts(&tokens), tokens.next(after(480))), ("a".to_owned(), Err(Some(after(481)))));
+    assert!(tokens.next(after(9999)).is_ok() && texts(&tokens) == "a");
+    tokens.given(&question, &answer("b", after(1200)), after(600), 0.0).unwrap();
+    assert_eq!(texts(&tokens), "b");
+}
+
+#[test]
+fn what_is_refused_is_asked_for_less_and_less_often_and_told_once() {
+    let mut tokens = Tokens::default();
+    tokens.follow([&pod("u1", json!([token(Value::Null, Value::Null)]))].into_iter());
+    let question = tokens.next(start()).unwrap();
+    let (mut now, mut pauses) = (start(), Vec::new());
+    for round in 0..9 {
+        let told = tokens.refused(&question.key, "no such account", now, 1.0);
+        assert_eq!(told.is_some(), round == 0);
+        let next = tokens.next(now).unwrap_err().unwrap();
+        pauses.push(next.duration_since(now).as_secs());
+        now = next;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 120, 120]);
+    assert!(tokens.has_answered(&PodUid::new("u1")), "the pod is begun, and says what it lacks");
+    assert!(tokens.refused(&question.key, "another reason", now, 1.0).is_some());
+    // What is no token is none.
+    for nonsense in [json!({}), json!({"status": {"token": "t", "expirationTimestamp": "soon"}})] {
+        assert!(tokens.given(&question, &nonsense, now, 0.0).is_err());
+    }
+}
+
+#[test]
+fn the_next_kubelet_goes_on_with_what_this_one_held() {
+    let (one, other) = (pod("u1", json!([token(Value::Null, 600.into())])), pod("u2", json!([])));
+    let mut tokens = Tokens::default();
+    tokens.follow([&one, &other].into_iter());
+    let question = tokens.next(start()).unwrap();
+    tokens.given(&question, &answer("a", after(600)), start(), 0.0).unwrap();
+    let held = tokens.held().map(|held| held.json().unwrap()).next().unwrap();
+    let read: Arc<TokenRequest> = Arc::new(serde_json::from_value(held).unwrap());
+    let mut tokens = Tokens::default();
+    tokens.restore([read].into_iter());
+    tokens.follow([&one].into_iter());
+    assert_eq!((texts(&tokens), tokens.next(after(1))), ("a".to_owned(), Err(Some(after(480)))));
+    assert!(tokens.has_answered(&PodUid::new("u1")));
+}

@@ -1,0 +1,119 @@
+//! Events on their way to a cluster: of each the latest, those first that have waited longest.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::{Map, Value};
+use tokio::sync::Notify;
+
+/// Events that wait at most; the oldest makes room. As many as are shown here.
+const WAITING: usize = 1000;
+
+/// An event as the API has it.
+pub type Event = Map<String, Value>;
+
+/// Those that wait.
+#[derive(Debug, Default)]
+pub struct Events {
+    waiting: Mutex<Waiting>,
+    arrived: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    order: VecDeque<(String, String)>,
+    latest: HashMap<(String, String), Event>,
+    lost: u64,
+}
+
+impl Events {
+    /// Puts in an event, in place of an earlier version of it.
+    pub fn put(&self, event: Event) {
+        let Some(name) = name(&event) else { return };
+        let mut waiting = self.lock();
+        if waiting.latest.insert(name.clone(), event).is_none() {
+            waiting.order.push_back(name);
+        }
+        if waiting.order.len() > WAITING
+            && let Some(oldest) = waiting.order.pop_front()
+        {
+            waiting.latest.remove(&oldest);
+            waiting.lost += 1;
+        }
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+
+    /// The one that has waited longest, which stays.
+    pub fn first(&self) -> Option<Event> {
+        let waiting = self.lock();
+        waiting.latest.get(waiting.order.front()?).cloned()
+    }
+
+    /// It has been told; one that has changed since waits on, at the end.
+    pub fn told(&self, event: &Event) {
+        let Some(name) = name(event) else { return };
+        let mut waiting = self.lock();
+        waiting.order.retain(|other| *other != name);
+        if waiting.latest.get(&name) == Some(event) {
+            waiting.latest.remove(&name);
+        } else if waiting.latest.contains_key(&name) {
+            waiting.order.push_back(name);
+        }
+    }
+
+    /// How many made room for others since this was asked last.
+    pub fn lost(&self) -> u64 {
+        std::mem::take(&mut self.lock().lost)
+    }
+
+    /// Waits until there may be news.
+    pub async fn arrived(&self) {
+        self.arrived.notified().await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Namespace and name.
+fn name(event: &Event) -> Option<(String, String)> {
+    let part = |name: &str| Some(event.get("metadata")?.get(name)?.as_str()?.to_owned());
+    Some((part("namespace")?, part("name")?))
+}
+
+#[cfg(test)]
+mod tests {
+    //! What waits, and what makes room.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: usize, count: u32) -> Event {
+        let event = json!({"metadata": {"namespace": "default", "name": name.to_string()}, "count": count});
+        event.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn the_latest_of_each_is_told_and_the_oldest_makes_room() {
+        let events = Events::default();
+        for one in [event(1, 1), event(2, 1), event(1, 2)] {
+            events.put(one);
+        }
+        assert_eq!(events.first(), Some(event(1, 2)));
+        // It has changed while it was told.
+        events.put(event(1, 3));
+        events.told(&event(1, 2));
+        assert_eq!(events.first(), Some(event(2, 1)));
+        events.told(&event(2, 1));
+        assert_eq!(events.first(), Some(event(1, 3)));
+        events.told(&event(1, 3));
+        assert_eq!((events.first(), events.lost()), (None, 0));
+        for name in 0..WAITING + 3 {
+            events.put(event(name, 1));
+        }
+        assert_eq!((events.first(), events.lost(), events.lost()), (Some(event(3, 1)), 3, 0));
+    }
+}
