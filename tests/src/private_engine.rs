@@ -100,7 +100,7 @@ impl PrivateEngine {
     }
 
     /// Gives it an image, as an engine exports it.
-    pub(crate) async fn load_image(&self, image: Vec<u8>) {
+    pub async fn load_image(&self, image: Vec<u8>) {
         let own = self.engine();
         let load =
             own.docker().import_image(ImportImageOptions::default(), bollard::body_full(image.into()), None);

@@ -4,6 +4,7 @@
 //! All of it ends with the values, also when the test is killed, and nothing is in the machine's own network, so that several
 //! beds stand side by side. A test stands at its desk from the moment the bed is made, so it needs a runtime of one thread.
 
+mod founding;
 mod machine;
 mod switch;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+pub use founding::manifest;
 pub use machine::Machine;
 use machine::Place;
 use switch::Switch;
