@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod first;
+mod ha;
 mod stage;
