@@ -11,7 +11,7 @@ help: ## this list
 demo: ## a lone node that runs examples/standalone until Ctrl-C (ONCE=1: until all is Ready)
 	@hack/demo.sh
 
-demo-cluster: image ## three nodes, the first of which starts the master as a static pod, until Ctrl-C (ONCE=1: until all is Ready)
+demo-cluster: ## three nodes, the first of which starts the master as a static pod, until Ctrl-C (ONCE=1: until all is Ready)
 	@hack/demo-cluster.sh
 
 test: ## every test there is, on a real Docker engine
@@ -28,8 +28,9 @@ check: ## format, lints, docs, dependencies, unit tests; needs no engine
 bench: ## the benchmarks, against a bare engine and fixed targets; ARGS=--quick tries them out
 	@hack/bench.sh $(ARGS)
 
+PROFILE ?= release
 static: ## kubelet and master as static binaries that run in an image FROM scratch
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --workspace --bins --target $$(rustc --print host-tuple)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace --bins --target $$(rustc --print host-tuple)
 
 image: static ## coracle/master in the Docker engine, FROM scratch, for manifests/master.yaml
-	@hack/image.sh
+	@PROFILE=$(PROFILE) TAG=$(TAG) hack/image.sh

@@ -152,8 +152,13 @@ impl Drop for PrivateEngine {
 
 /// The test image, as the shared engine has it.
 pub(crate) async fn test_image() -> Vec<u8> {
+    exported(IMAGE).await
+}
+
+/// An image of the shared engine, as it exports it.
+pub async fn exported(image: &str) -> Vec<u8> {
     let shared = Engine::connect().await;
-    let pieces: Vec<_> = shared.docker().export_image(IMAGE).try_collect().await.unwrap();
+    let pieces: Vec<_> = shared.docker().export_image(image).try_collect().await.unwrap();
     pieces.concat()
 }
 
