@@ -111,10 +111,11 @@ async fn items(one: &Machine, path: &str) -> Result<Vec<Value>, String> {
     list["items"].as_array().cloned().ok_or_else(|| format!("{path} is no list"))
 }
 
-/// Approves the requests of nodes that nobody has decided on.
+/// Approves the requests of machines that nobody has decided on; what nodes ask for themselves is approved without anybody.
 async fn approve(one: &Machine) -> Result<(), String> {
     for request in items(one, "/apis/certificates.k8s.io/v1/certificatesigningrequests").await? {
-        if request["status"]["conditions"].is_null() {
+        let is_first = request["spec"]["signerName"] == "kubernetes.io/kube-apiserver-client-kubelet";
+        if is_first && request["status"]["conditions"].is_null() {
             let name = request["metadata"]["name"].as_str().unwrap_or_default();
             print!("{}", table(one, &["certificate", "approve", name]).await);
         }
@@ -133,14 +134,14 @@ async fn addresses(one: &Machine) -> Result<Vec<String>, String> {
 }
 
 fn look_around(one: &Machine) {
-    let (sudo, kubelet, kubectl) = ("sudo ", binary("kubelet"), installed("kubernetes-client", "kubectl"));
+    let (kubelet, kubectl) = (binary("kubelet"), installed("kubernetes-client", "kubectl"));
     let (kubelet, kubectl) = (kubelet.display(), kubectl.display());
-    let on_one = format!("{sudo}nsenter --net=/proc/{}/ns/net", one.host().pid());
+    let on_one = format!("sudo nsenter --net=/proc/{}/ns/net", one.host().pid());
     let admin = one.master_dir().join("admin.kubeconfig");
     println!(
         "Look around from another terminal:\n  alias k='{on_one} {kubectl} --kubeconfig {}'\n  \
          k get nodes\n  k get pods -A -o wide\n  k logs round-1 -f\n  k exec -it round-2 -- sh\n  \
-         {sudo}{kubelet} get pods -A --root-dir {}\n\
+         sudo {kubelet} get pods -A --root-dir {}\n\
          Change {} (the probes, the arguments) and watch the master being replaced while all pods go on.\n\
          Ctrl-C takes everything down.",
         admin.display(),
