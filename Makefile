@@ -1,6 +1,6 @@
 # Each target does all its own set-up through hack/setup.sh.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench static
+.PHONY: help demo demo-cluster test check bench static image
 
 # Everything but the tests of crate `tests` that need a Docker engine, and those of the stores that need an etcd; tidy needs none.
 WITHOUT_ENGINE := (not package(tests) or kind(lib) or binary(tidy)) and not test(storage::etcd::tests::real)
@@ -10,6 +10,9 @@ help: ## this list
 
 demo: ## a lone node that runs examples/standalone until Ctrl-C (ONCE=1: until all is Ready)
 	@hack/demo.sh
+
+demo-cluster: ## three nodes, the first of which starts the master as a static pod, until Ctrl-C (ONCE=1: until all is Ready)
+	@hack/demo-cluster.sh
 
 test: ## every test there is, on a real Docker engine
 	@hack/test.sh
@@ -25,5 +28,9 @@ check: ## format, lints, docs, dependencies, unit tests; needs no engine
 bench: ## the benchmarks, against a bare engine and fixed targets; ARGS=--quick tries them out
 	@hack/bench.sh $(ARGS)
 
+PROFILE ?= release
 static: ## kubelet and master as static binaries that run in an image FROM scratch
-	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --workspace --bins --target $$(rustc --print host-tuple)
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --profile $(PROFILE) --locked --workspace --bins --target $$(rustc --print host-tuple)
+
+image: static ## coracle/master in the Docker engine, FROM scratch, for manifests/master.yaml
+	@PROFILE=$(PROFILE) TAG=$(TAG) hack/image.sh

@@ -2,6 +2,7 @@
 # Installs what a make target needs, and nothing else. Safe to run again; says what it installs.
 #
 #   hack/setup.sh demo       a Docker engine, the example image
+#   hack/setup.sh demo-cluster  the same, the engine's program, kubectl, iproute2, nftables
 #   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, Python clients, the test runner
 #   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
@@ -195,6 +196,13 @@ packet_filters() {
   have nft || apt_install nftables
 }
 
+# What machines in network namespaces are made of: an engine each, links, and a switch that loses packets.
+machines() {
+  have dockerd || [ -x /usr/sbin/dockerd ] || apt_install docker.io ca-certificates
+  have ip || apt_install iproute2
+  have nft || apt_install nftables
+}
+
 # What the benches compare with. Its own commands are all that is used: no service of it is started.
 peer() { have podman || apt_install podman netavark runc nftables iproute2; }
 
@@ -242,9 +250,10 @@ lock() {
 have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
+  demo-cluster) lock; engine; images; machines; kubectl_command ;;
   test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;
-  *) sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
+  *) sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; [ "${1:-help}" = help ] || exit 2 ;;
 esac

@@ -16,6 +16,8 @@ pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 /// The group that may do everything, whatever roles say.
 pub const MASTERS: &str = "system:masters";
+/// The user and the group of whoever reads the files of a master's machine: its kubelet, which asks for a node's certificate.
+pub const BESIDE_MASTER: &str = "coracle:beside-master";
 /// Under which name a request for a certificate tells among the extras from where it came.
 pub const PEER: &str = "coracle.io/peer-address";
 /// Under which name the extras tell by what somebody was known.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use apiserver::identity::BESIDE_MASTER;
 use jiff::Timestamp;
 
 use crate::bootstrap::{ClusterInfo, Discovery};
@@ -22,6 +23,8 @@ const ADMIN: &str = "admin.kubeconfig";
 /// Its user, and the group that may do everything.
 const ADMIN_USER: &str = "kubernetes-admin";
 const ADMIN_GROUP: &str = "system:masters";
+/// The kubeconfig by which the kubelet of this machine joins.
+const BOOTSTRAP: &str = "bootstrap.kubeconfig";
 
 /// Why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -32,9 +35,9 @@ pub enum Error {
     /// No master has run there yet, or the file is damaged.
     #[error("{0} does not tell where the master is: start `master run` with this --data-dir once")]
     NoAddress(PathBuf),
-    /// Somebody changed the administrator's file.
+    /// Somebody changed a kubeconfig that the master writes.
     #[error("{0} is damaged; nothing was changed: move it away, the next start makes a new one")]
-    Admin(PathBuf),
+    Kubeconfig(PathBuf),
     /// A user nobody could be.
     #[error("--user: a user's name is not empty")]
     NoUser,
@@ -69,6 +72,11 @@ impl DataDir {
     /// Where the kubeconfig of its administrator is.
     pub fn admin_kubeconfig(&self) -> PathBuf {
         self.path.join(ADMIN)
+    }
+
+    /// Where the kubeconfig is by which the kubelet of this machine joins.
+    pub fn bootstrap_kubeconfig(&self) -> PathBuf {
+        self.path.join(BOOTSTRAP)
     }
 
     /// Whether a master has ever taken it.
@@ -130,16 +138,34 @@ impl DataDir {
         Ok(())
     }
 
-    /// Makes `admin.kubeconfig`, unless the one there still holds for this server; says whether it did.
+    /// Makes `admin.kubeconfig` and `bootstrap.kubeconfig`, unless those that are there still hold for this server; says which it made.
     ///
     /// # Errors
-    /// When the one there cannot be read or a new one not be written.
-    pub fn admit_admin(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<bool, Error> {
-        let path = self.admin_kubeconfig();
+    /// When one that is there cannot be read or a new one not be written.
+    pub fn admit(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<Vec<&'static str>, Error> {
+        let mut made = Vec::new();
+        let all = [(ADMIN, ADMIN_USER, ADMIN_GROUP), (BOOTSTRAP, BESIDE_MASTER, BESIDE_MASTER)];
+        for (file, user, group) in all {
+            if self.admit_one(file, (user, group), pki, address, now)? {
+                made.push(file);
+            }
+        }
+        Ok(made)
+    }
+
+    fn admit_one(
+        &self,
+        file: &str,
+        (user, group): (&str, &str),
+        pki: &Pki,
+        address: SocketAddr,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
+        let path = self.path.join(file);
         let server = format!("https://{address}");
         if let Some(bytes) = files::read(&path)? {
             let read = String::from_utf8(bytes).ok().and_then(|text| Kubeconfig::read(&text));
-            let own = read.ok_or_else(|| Error::Admin(path.clone()))?;
+            let own = read.ok_or_else(|| Error::Kubeconfig(path.clone()))?;
             let certificates = own.credentials.certificates.as_bytes();
             if own.server == server
                 && own.authority == pki.trusted_pem()
@@ -148,7 +174,7 @@ impl DataDir {
                 return Ok(false);
             }
         }
-        let text = kubeconfig(pki, server, ADMIN_USER, &[ADMIN_GROUP.to_owned()], now)?;
+        let text = kubeconfig(pki, server, user, &[group.to_owned()], now)?;
         files::write(&path, text.as_bytes(), files::SECRET)?;
         Ok(true)
     }

@@ -72,12 +72,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let shown = Mutex::new(serving.chain.clone());
     let (swap, config) = watch::channel(keep::configured(&pki, serving)?);
     data_dir.advertise(advertised)?;
-    let admins_address = match options.advertise_address {
+    let own_address = match options.advertise_address {
         Some(_) => advertised,
-        None => SocketAddr::new(own_address(options.address.ip()), options.address.port()),
+        None => SocketAddr::new(this_machine(options.address.ip()), options.address.port()),
     };
-    if data_dir.admit_admin(&pki, admins_address, now)? {
-        tracing::info!("a new admin.kubeconfig was made");
+    for file in data_dir.admit(&pki, own_address, now)? {
+        tracing::info!("a new {file} was made");
     }
     let listener = port.listen()?;
 
@@ -166,7 +166,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
     let (reloading, asked) = backup::reloading();
     let _door = open_door(&options.data_dir, store.clone(), reloading, stopped.clone());
-    let keeping = Keep { data_dir, names, admins_address, authorities, config: swap, shown };
+    let keeping = Keep { data_dir, names, own_address, authorities, config: swap, shown };
     tokio::spawn(keep::keep(keeping, owned, asked));
     tokio::spawn(until_told(terminate, interrupt, stop));
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -359,7 +359,7 @@ fn advertised(options: &Options) -> IpAddr {
     match options.advertise_address {
         Some(address) => address,
         None if !bind.is_unspecified() => bind,
-        None => outward(bind).unwrap_or_else(|| own_address(bind)),
+        None => outward(bind).unwrap_or_else(|| this_machine(bind)),
     }
 }
 
@@ -374,7 +374,7 @@ fn outward(bind: IpAddr) -> Option<IpAddr> {
 }
 
 /// Where this machine itself reaches the server.
-fn own_address(bind: IpAddr) -> IpAddr {
+fn this_machine(bind: IpAddr) -> IpAddr {
     if bind.is_unspecified() { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { bind }
 }
 
@@ -383,7 +383,7 @@ fn names(options: &Options, advertised: IpAddr) -> Names {
     let service_addresses: Vec<IpAddr> = options.service_ranges.iter().map(ServiceRange::first).collect();
     let mut names = Names::of_master(&host_name, &options.cluster_domain, &service_addresses);
     names.addresses.insert(advertised);
-    names.addresses.insert(own_address(options.address.ip()));
+    names.addresses.insert(this_machine(options.address.ip()));
     for name in &options.tls_san {
         names.add(name);
     }

@@ -100,7 +100,7 @@ impl PrivateEngine {
     }
 
     /// Gives it an image, as an engine exports it.
-    pub(crate) async fn load_image(&self, image: Vec<u8>) {
+    pub async fn load_image(&self, image: Vec<u8>) {
         let own = self.engine();
         let load =
             own.docker().import_image(ImportImageOptions::default(), bollard::body_full(image.into()), None);
@@ -152,8 +152,13 @@ impl Drop for PrivateEngine {
 
 /// The test image, as the shared engine has it.
 pub(crate) async fn test_image() -> Vec<u8> {
+    exported(IMAGE).await
+}
+
+/// An image of the shared engine, as it exports it.
+pub async fn exported(image: &str) -> Vec<u8> {
     let shared = Engine::connect().await;
-    let pieces: Vec<_> = shared.docker().export_image(IMAGE).try_collect().await.unwrap();
+    let pieces: Vec<_> = shared.docker().export_image(image).try_collect().await.unwrap();
     pieces.concat()
 }
 

@@ -1,6 +1,5 @@
 //! The node's client certificate: from a join string, a bootstrap kubeconfig, or the certificate before it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use apiserver::auth::nodes::{PREFIX, STOCK_PREFIX};
@@ -205,12 +204,9 @@ impl Keeper {
     }
 }
 
-/// What a bootstrap kubeconfig says.
+/// What a bootstrap kubeconfig says; one that is not there yet is waited for.
 async fn stock(path: std::path::PathBuf) -> Result<Known, Trouble> {
-    let missing = |path: &Path| {
-        Trouble::damaged(path.display().to_string(), "is not there: see --bootstrap-kubeconfig")
-    };
-    disk::run(move || files::known(&path)?.ok_or_else(|| missing(&path))).await
+    disk::run(move || files::known(&path)?.ok_or(Trouble::Awaited { path })).await
 }
 
 /// The certificate that a kubeconfig shows.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::Settings;
 use super::access::{Known, Shows};
 use super::api::Api;
+use super::appear;
 use super::certificate::Certificate;
 use super::discover::Found;
 use super::files::Files;
@@ -146,6 +147,15 @@ impl Keeper {
                     self.failures = 0;
                     self.after(step, now).await;
                 }
+                Err(Trouble::Awaited { path }) => {
+                    let text = format!(
+                        "this node joins by {}, which is not there yet: a master that runs on this machine writes it when it starts; \
+                         the node's own pods run meanwhile",
+                        path.display()
+                    );
+                    self.voice.say("BootstrapAwaited", text, now);
+                    appear::awaited(&path, LOOK_AGAIN).await;
+                }
                 Err(trouble) => {
                     let trouble = self.of_unregistered(trouble).await;
                     let words = self.kind.words();
@@ -173,11 +183,12 @@ impl Keeper {
                 // What the cluster tells of its authorities may end the certificate before its time.
                 let _ = tokio::time::timeout(left.min(LOOK_AGAIN), self.told.changed()).await;
             }
-            Step::Idle => {
-                let changed = self.client.changed();
-                // Whoever keeps the client certificate lives as long as this does.
-                let _ = tokio::time::timeout(LOOK_AGAIN, changed).await;
-            }
+            // Whoever keeps the client certificate lives as long as this does.
+            Step::Idle => tokio::select! {
+                _ = self.client.changed() => {}
+                _ = self.told.changed() => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            },
             Step::Got(new) => {
                 self.looks = 0;
                 self.show(new);

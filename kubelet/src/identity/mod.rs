@@ -7,6 +7,7 @@
 
 mod access;
 mod api;
+mod appear;
 mod certificate;
 mod client;
 mod cluster_info;
@@ -120,7 +121,8 @@ pub fn start(settings: Settings, outbox: &Arc<Outbox>) -> Identity {
     let voice = || Voice::new(&settings.node, outbox.clone());
     let keeper = Keeper::new(&settings, Kind::Client, client_shelf, client.clone(), &common, voice());
     tokio::spawn(keeper.run());
-    if settings.cluster.serving {
+    // By a bootstrap kubeconfig it is found out on the way whether the cluster is one that approves by itself what this asks for.
+    if settings.cluster.serving || matches!(settings.cluster.bootstrap, Some(Bootstrap::Kubeconfig(_))) {
         let shelf = watch::channel(None).0;
         let keeper = Keeper::new(&settings, Kind::Serving, shelf, client.clone(), &common, voice());
         tokio::spawn(keeper.run());

@@ -16,7 +16,9 @@ impl Keeper {
     /// Looks at certificate and addresses and does what is due.
     pub(super) async fn serving_step(&mut self) -> Result<Step, Trouble> {
         let now = Timestamp::now();
-        let client = self.client.borrow_and_update().clone();
+        // Only a master of ours tells of its cluster; a stock one signs nothing of this kind before somebody approves it.
+        let is_asked = self.settings.cluster.serving || self.told.borrow().is_some();
+        let client = self.client.borrow_and_update().clone().filter(|_| is_asked);
         let Some(client) = client.filter(|client| !client.is_over(now)) else { return Ok(Step::Idle) };
         let files = self.files.clone();
         let Some(known) = disk::run(move || files.known()).await? else { return Ok(Step::Idle) };

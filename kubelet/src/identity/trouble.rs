@@ -1,6 +1,7 @@
 //! What keeps a node from its certificate, each with its cause and its cure.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver::auth::nodes::UNREGISTERED;
@@ -86,6 +87,12 @@ pub enum Trouble {
         remedy: String,
         /// Not before that.
         retry_after: Option<Duration>,
+    },
+    /// The bootstrap kubeconfig is still to come.
+    #[error("{} is not there: see --bootstrap-kubeconfig", path.display())]
+    Awaited {
+        /// Where.
+        path: PathBuf,
     },
     /// Something does not read or does not fit.
     #[error("{what} {why}")]
@@ -191,6 +198,7 @@ impl Trouble {
             | Self::Clock { .. }
             | Self::Name { .. }
             | Self::NoMaster { .. }
+            | Self::Awaited { .. }
             | Self::Damaged { .. } => false,
         }
     }

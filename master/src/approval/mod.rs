@@ -1,6 +1,7 @@
 //! Who becomes a node: a policy says it once of a machine, and what a node asks for itself from then on is its own. Pure.
 //!
-//! A policy is a file that looks at what is asked and says what becomes of it. Beside every policy but the one that minds nothing
+//! A policy is a file that looks at what is asked and says what becomes of it; where it lets anybody in, whoever has the files of a
+//! master's machine is let in without a look. Beside every policy but the one that minds nothing
 //! stand two rules: a name that is a node's is not given to somebody else, and a serving certificate only to its node itself;
 //! people may decide otherwise (`kubectl certificate approve`).
 
@@ -13,6 +14,8 @@ mod token;
 mod webhook;
 
 use std::net::IpAddr;
+
+use apiserver::identity::BESIDE_MASTER;
 
 use crate::options::{Approval, ApprovalPolicy};
 use crate::pki::{Names, Request, Signer, node};
@@ -62,6 +65,11 @@ pub enum Verdict {
 pub trait Policy: Send + Sync {
     /// What becomes of a request of somebody who is not that node yet.
     fn judge(&self, asked: &Asked) -> Verdict;
+
+    /// Whether it lets anybody in.
+    fn lets_in(&self) -> bool {
+        true
+    }
 
     /// Whether it minds whose a name is already.
     fn minds(&self) -> bool {
@@ -117,6 +125,10 @@ pub fn decide(policy: &dyn Policy, asked: &Asked, known: &Known) -> Verdict {
     match (&asked.serving, asked.is_own()) {
         (None, true) => Verdict::Approve("the node renews its own certificate".to_owned()),
         (Some(names), true) => serving::judge(names, asked, known),
+        (None, false) if asked.is_in(BESIDE_MASTER) && policy.lets_in() => {
+            let why = "it was asked for with the bootstrap.kubeconfig of a master's machine".to_owned();
+            guarded(policy, Verdict::Approve(why), asked, known)
+        }
         (_, false) => guarded(policy, policy.judge(asked), asked, known),
     }
 }

@@ -51,6 +51,29 @@ fn word(verdict: &Verdict) -> &'static str {
 }
 
 #[test]
+fn the_kubelet_of_a_masters_machine_is_let_in_by_every_policy_that_lets_anybody_in() {
+    let free = Known::default();
+    let taken = Known { exists: true, ..Known::default() };
+    let own = asked("coracle:beside-master", &[BESIDE_MASTER, "system:authenticated"]);
+    let serving = Asked { serving: Some(names(&["n1"])), ..own.clone() };
+    for wanted in ALL {
+        let policy = by(wanted, &[]);
+        let expected = match wanted {
+            ApprovalPolicy::AlwaysReject => ("deny", "deny", "deny"),
+            ApprovalPolicy::InsecureAlwaysApprove => ("approve", "approve", "approve"),
+            ApprovalPolicy::Allowlist | ApprovalPolicy::Token => ("approve", "wait", "deny"),
+            ApprovalPolicy::Queue | ApprovalPolicy::Webhook => ("approve", "wait", "wait"),
+        };
+        let judged = |asked: &Asked, known: &Known| word(&decide(&*policy, asked, known));
+        assert_eq!(
+            (judged(&own, &free), judged(&own, &taken), judged(&serving, &free)),
+            expected,
+            "{wanted:?}"
+        );
+    }
+}
+
+#[test]
 fn a_stranger_is_judged_by_the_policy() {
     use ApprovalPolicy::{Allowlist, AlwaysReject, InsecureAlwaysApprove, Queue, Token, Webhook};
     let nobody = asked("system:anonymous", &["system:unauthenticated"]);

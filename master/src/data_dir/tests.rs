@@ -29,18 +29,21 @@ fn the_administrators_file_is_kept_until_it_no_longer_holds() {
     let pki = directory.open_pki(now).unwrap();
     let admin = folder.path().join(ADMIN);
     let admit = |server: &str, days: i64| {
-        directory.admit_admin(&pki, address(server), now + (days * 24).hours()).unwrap();
+        directory.admit(&pki, address(server), now + (days * 24).hours()).unwrap();
         fs::read_to_string(&admin).unwrap()
     };
     let first = admit("127.0.0.1:1", 0);
     // What a person adds to it stays.
     fs::write(&admin, format!("# mine\n{first}")).unwrap();
     assert_eq!(admit("127.0.0.1:1", 200), format!("# mine\n{first}"));
+    let bootstrap = fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap();
+    assert!(bootstrap.contains(BESIDE_MASTER) && !bootstrap.contains(ADMIN_USER), "{bootstrap}");
     let renewed = admit("127.0.0.1:1", 300);
+    assert_ne!(fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap(), bootstrap);
     assert_ne!(renewed, first, "less than a third of its life was left");
     assert!(admit("[::1]:1", 300).contains("https://[::1]:1"));
     fs::write(&admin, &first[..first.len() / 2]).unwrap();
-    let refused = directory.admit_admin(&pki, address("127.0.0.1:1"), now).unwrap_err().to_string();
+    let refused = directory.admit(&pki, address("127.0.0.1:1"), now).unwrap_err().to_string();
     assert!(refused.contains(ADMIN) && refused.contains("nothing was changed"), "{refused}");
 }
 

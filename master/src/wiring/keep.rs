@@ -28,8 +28,8 @@ pub(super) struct Keep {
     pub data_dir: DataDir,
     /// What the master serves under.
     pub names: Names,
-    /// Where its administrator finds it.
-    pub admins_address: SocketAddr,
+    /// Where this machine finds it.
+    pub own_address: SocketAddr,
     /// The authorities.
     pub authorities: watch::Sender<Arc<Pki>>,
     /// What is shown.
@@ -63,7 +63,7 @@ impl Keep {
         }
         self.authorities.send_replace(pki.clone());
         tracing::info!(root = pki.root_hash(), "other authorities were taken up");
-        self.data_dir.admit_admin(&pki, self.admins_address, now)?;
+        self.data_dir.admit(&pki, self.own_address, now)?;
         Ok(())
     }
 }

@@ -46,8 +46,8 @@ fn kept(folder: &Path) -> (Keep, watch::Receiver<Arc<tls::Config>>, watch::Recei
     let chain = serving.chain.clone();
     let (config, configs) = watch::channel(keep::configured(&pki, serving).unwrap());
     let (authorities, believed) = watch::channel(Arc::new(pki));
-    let admins_address = "127.0.0.1:6443".parse().unwrap();
-    let keep = Keep { data_dir, names, admins_address, authorities, config, shown: Mutex::new(chain) };
+    let own_address = "127.0.0.1:6443".parse().unwrap();
+    let keep = Keep { data_dir, names, own_address, authorities, config, shown: Mutex::new(chain) };
     (keep, configs, believed)
 }
 

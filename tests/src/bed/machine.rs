@@ -63,9 +63,8 @@ pub struct Machine {
 
 impl Machine {
     /// The machine at a place of the bed, which has booted.
-    pub(super) async fn new(switch: Arc<Switch>, image: &[u8], place: Place, name: char) -> Self {
+    pub(super) async fn new(switch: Arc<Switch>, image: &[u8], place: Place, name: String) -> Self {
         let (folder, address) = (folder(), place.address());
-        let name = format!("test-{}-{name}", std::process::id());
         let host = Arc::new(power(&folder, &name, place).await);
         let bridge = format!("172.31.{}.1/24", place.host);
         let mut engine = PrivateEngine::on(host.clone(), folder.clone(), &bridge, true);

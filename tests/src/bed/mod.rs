@@ -4,6 +4,7 @@
 //! All of it ends with the values, also when the test is killed, and nothing is in the machine's own network, so that several
 //! beds stand side by side. A test stands at its desk from the moment the bed is made, so it needs a runtime of one thread.
 
+mod founding;
 mod machine;
 mod switch;
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+pub use founding::manifest;
 pub use machine::Machine;
 use machine::Place;
 use switch::Switch;
@@ -46,18 +48,27 @@ impl Bed {
     /// A bed with machines on these segments (from 1 on), which have all booted: their engines answer, their kubelets are not
     /// started yet. They are called `a`, `b` and so on, and have an address of each version of IP.
     pub async fn with<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
-        Self::speaking(BOTH, segments).await
+        Self::speaking(BOTH, segments, own_names()).await
     }
 
     /// As `with`, but without IPv4.
     pub async fn with_ipv6<const N: usize>(segments: [u8; N]) -> (Self, [Machine; N]) {
-        Self::speaking(&[6], segments).await
+        Self::speaking(&[6], segments, own_names()).await
     }
 
-    async fn speaking<const N: usize>(versions: &'static [u8], segments: [u8; N]) -> (Self, [Machine; N]) {
+    /// A bed with machines of these names on one segment, for somebody to look at.
+    pub async fn named<const N: usize>(names: [&str; N]) -> (Self, [Machine; N]) {
+        Self::speaking(BOTH, [1; N], names.map(str::to_owned)).await
+    }
+
+    async fn speaking<const N: usize>(
+        versions: &'static [u8],
+        segments: [u8; N],
+        names: [String; N],
+    ) -> (Self, [Machine; N]) {
         let image = test_image().await;
         let bed = Self::empty(versions, &segments).await;
-        let machines = ('a'..).zip(segments).enumerate().map(|(number, (name, segment))| {
+        let machines = names.into_iter().zip(segments).enumerate().map(|(number, (name, segment))| {
             let place = Place::new(versions, segment, u8::try_from(number).unwrap());
             Machine::new(bed.switch.clone(), &image, place, name)
         });
@@ -126,6 +137,12 @@ impl Bed {
     pub fn lose_nothing(&self) {
         self.switch.lose_nothing();
     }
+}
+
+/// What the machines of a test are called, in order.
+fn own_names<const N: usize>() -> [String; N] {
+    let mut letters = 'a'..;
+    [(); N].map(|()| format!("test-{}-{}", std::process::id(), letters.next().unwrap()))
 }
 
 /// Where a host of a segment is reached by a version of IP.

@@ -51,7 +51,10 @@ pub fn look(path: &Path) -> Here {
     let directory = DataDir::at(path);
     let own = directory.pki();
     let files = pki::CERTIFICATES.iter().map(|name| own.join(name));
-    let keys = pki::KEYS.iter().map(|name| own.join(name)).chain([directory.admin_kubeconfig()]);
+    let keys = pki::KEYS
+        .iter()
+        .map(|name| own.join(name))
+        .chain([directory.admin_kubeconfig(), directory.bootstrap_kubeconfig()]);
     Here {
         path: path.to_owned(),
         exists: path.is_dir(),

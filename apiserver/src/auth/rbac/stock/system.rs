@@ -200,8 +200,8 @@ pub(super) const BINDINGS: &[Binding] = &[
     to_groups("system:public-info-viewer", "system:authenticated system:unauthenticated"),
     to_groups("system:bootstrap-info-viewer", "system:authenticated system:unauthenticated"),
     to_groups("system:node-requester", "system:unauthenticated"),
-    // In a stock cluster kubeadm does that.
-    to_groups("system:node-bootstrapper", "system:bootstrappers"),
+    // In a stock cluster kubeadm does that. The second is `identity::BESIDE_MASTER`.
+    to_groups("system:node-bootstrapper", "system:bootstrappers coracle:beside-master"),
     to_groups("system:monitoring", "system:monitoring"),
     to_groups("system:service-account-issuer-discovery", "system:serviceaccounts"),
     // To nobody, as in the stock server: a role cannot say that a node may see its own pods' secrets alone, `nodes` does.
