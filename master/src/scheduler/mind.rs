@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::labels::Labels;
 use super::node::{self, Node};
 use super::pod::{self, Pod};
+use super::preempt::{self, Budget};
 use super::read::{at, labels, text_at};
 use super::state::{Decision, State};
 use crate::controllers::{Json, Sieve, Table};
@@ -49,6 +50,8 @@ impl Mind {
 pub struct Pods(pub Arc<Mind>);
 /// The table of nodes.
 pub struct Nodes(pub Arc<Mind>);
+/// The table of budgets.
+pub struct Budgets(pub Arc<Mind>);
 /// The table of namespaces.
 pub struct Namespaces(pub Arc<Mind>);
 
@@ -125,5 +128,29 @@ impl Table for Namespaces {
 
     fn remove(&self, (name, _): Self::Kept) {
         self.0.tell(|state, now| state.put_namespace(&name, None, now));
+    }
+}
+
+impl Table for Budgets {
+    type Kept = Budget;
+
+    fn sieve(&self) -> Sieve {
+        sieve(preempt::FIELDS)
+    }
+
+    fn keep(&self, object: &Json) -> Budget {
+        Budget::of(object)
+    }
+
+    fn replace(&self, budgets: Vec<Budget>) {
+        self.0.tell(|state, _| state.replace_budgets(budgets));
+    }
+
+    fn put(&self, budget: Budget) {
+        self.0.tell(|state, _| state.put_budget(budget));
+    }
+
+    fn remove(&self, budget: Budget) {
+        self.0.tell(|state, _| state.remove_budget(&budget));
     }
 }

@@ -13,8 +13,10 @@ mod labels;
 mod lease;
 mod mind;
 mod node;
+mod nominees;
 mod place;
 mod pod;
+mod preempt;
 mod queue;
 mod read;
 #[cfg(test)]
@@ -32,12 +34,14 @@ use tokio::task::JoinSet;
 use self::events::Events;
 use self::hands::Hands;
 use self::lease::Lease;
-use self::mind::{Mind, Namespaces, Nodes, Pods};
+use self::mind::{Budgets, Mind, Namespaces, Nodes, Pods};
 use crate::controllers::{Client, Complaint, Kind, follow};
 
 /// The user it is, and its name in the server's log.
 const USER: &str = "system:kube-scheduler";
 const AGENT: &str = "kube-scheduler";
+/// What keeps pods from being ended.
+const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
 
 /// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
 /// else; who is called as before gets back what it held.
@@ -74,7 +78,8 @@ async fn schedule(client: Client) {
     let kind = |kind: Kind| Arc::new(kind);
     tasks.spawn(follow(client.clone(), kind(Kind::NAMESPACE), Namespaces(mind.clone()), complaint.clone()));
     tasks.spawn(follow(client.clone(), kind(Kind::NODE), Nodes(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(Kind::POD), Pods(mind.clone()), complaint));
+    tasks.spawn(follow(client.clone(), kind(Kind::POD), Pods(mind.clone()), complaint.clone()));
+    tasks.spawn(follow(client.clone(), kind(BUDGET), Budgets(mind.clone()), complaint));
     let (events, told) = Events::new();
     tasks.spawn(events::write(client.clone(), told));
     let hands = Hands::new(client, mind.clone(), events);

@@ -1,10 +1,12 @@
 //! A pod as the scheduler sees it: what it asks of a node, read once.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
 use api::resources::{pod_requests, slim_spec};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::amounts::Amounts;
@@ -22,6 +24,10 @@ const HARD_WEIGHT: i64 = 1;
 /// Who places pods that name nobody.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The condition of a pod that is ended by the cluster, and its reason where that is for another pod.
+pub const DISRUPTED: &str = "DisruptionTarget";
+pub const PREEMPTED: &str = "PreemptionByScheduler";
+
 /// What is read of a Pod.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
@@ -33,6 +39,7 @@ pub const FIELDS: &[&str] = &[
     "spec.nodeName",
     "spec.schedulerName",
     "spec.priority",
+    "spec.preemptionPolicy",
     "spec.schedulingGates",
     "spec.nodeSelector",
     "spec.affinity",
@@ -49,6 +56,8 @@ pub const FIELDS: &[&str] = &[
     "spec.initContainers.restartPolicy",
     "status.phase",
     "status.conditions",
+    "status.nominatedNodeName",
+    "status.startTime",
 ];
 
 /// A pod.
@@ -70,6 +79,14 @@ pub struct Pod {
     pub is_over: bool,
     /// Why it could not be placed, as it says itself: reason and message.
     pub told: Option<(String, String)>,
+    /// The node that it is promised, as it says itself.
+    pub nominated: String,
+    /// Nobody is ended for it.
+    pub never_preempts: bool,
+    /// It is ended for another one.
+    pub is_preempted: bool,
+    /// When its node took it on.
+    pub started: Option<Timestamp>,
     /// What decides where it may run.
     pub wants: Wants,
 }
@@ -172,8 +189,11 @@ pub struct Spread {
 impl Pod {
     /// Reads a Pod.
     pub fn of(object: &Json) -> Self {
-        let conditions = list(at(object, "status.conditions"));
-        let scheduled = conditions.filter(|condition| text(condition, "type") == "PodScheduled");
+        let conditions = |kind| {
+            list(at(object, "status.conditions")).filter(move |condition| text(condition, "type") == kind)
+        };
+        let scheduled = conditions("PodScheduled");
+        let mut disrupted = conditions(DISRUPTED);
         let refused = scheduled.filter(|condition| text(condition, "status") == "False");
         let told = refused.map(|said| (text(said, "reason").to_owned(), text(said, "message").to_owned()));
         let scheduler = match text_at(object, "spec.schedulerName") {
@@ -189,8 +209,23 @@ impl Pod {
             scheduler,
             is_over: matches!(text_at(object, "status.phase").as_str(), "Succeeded" | "Failed"),
             told: told.last(),
+            nominated: text_at(object, "status.nominatedNodeName"),
+            never_preempts: text_at(object, "spec.preemptionPolicy") == "Never",
+            is_preempted: disrupted
+                .any(|said| text(said, "status") == "True" && text(said, "reason") == PREEMPTED),
+            started: text_at(object, "status.startTime").parse().ok(),
             wants: Wants::of(object),
         }
+    }
+
+    /// When it began; one that has not yet has done so last.
+    pub fn began(&self) -> Timestamp {
+        self.started.unwrap_or(Timestamp::MAX)
+    }
+
+    /// The order of those who are spared: a high priority first, then who began first.
+    pub fn importance(&self) -> (Reverse<i64>, Timestamp) {
+        (Reverse(self.wants.priority), self.began())
     }
 
     /// Namespace and name, as a log has them.

@@ -11,6 +11,7 @@ use super::labels::Labels;
 use super::node::Node;
 use super::place::{Placement, Turn, place};
 use super::pod::{DEFAULT_SCHEDULER, Pod};
+use super::preempt::{self, Budget, Budgets, Room};
 use super::queue::Queue;
 
 /// What was decided about a pod.
@@ -29,6 +30,26 @@ pub enum Decision {
         pod: Arc<Pod>,
         /// Why, for people.
         words: String,
+        /// What becomes of the node that it is promised.
+        promise: Promise,
+    },
+}
+
+/// What becomes of the node that a pod is promised, which it has once others are gone.
+#[derive(Clone, Debug)]
+pub enum Promise {
+    /// It is as it was.
+    Stays,
+    /// There is none any more.
+    Over,
+    /// It is this one.
+    Made {
+        /// The name of the node.
+        node: String,
+        /// Who is ended for it.
+        victims: Vec<Arc<Pod>>,
+        /// Who was promised that node and is not any more.
+        outdone: Vec<Arc<Pod>>,
     },
 }
 
@@ -46,6 +67,12 @@ pub enum Part {
     Pods,
     /// Namespaces.
     Namespaces,
+    /// Budgets.
+    Budgets,
+}
+
+impl Part {
+    const ALL: [Self; 4] = [Self::Nodes, Self::Pods, Self::Namespaces, Self::Budgets];
 }
 
 /// Everything the scheduler knows.
@@ -54,6 +81,7 @@ pub struct State {
     cluster: Cluster,
     queue: Queue,
     turn: Turn,
+    budgets: Budgets,
     read: HashSet<Part>,
 }
 
@@ -70,6 +98,7 @@ impl State {
         }
         if !pod.node.is_empty() {
             self.queue.remove(&pod.uid);
+            self.cluster.nominees_mut().remove(&pod.uid);
             let node = pod.node.clone();
             // What a pod says of its work is news to nobody here.
             if self.cluster.put_pod(Arc::new(pod), &node, false) {
@@ -82,16 +111,19 @@ impl State {
             return;
         }
         if pod.scheduler == DEFAULT_SCHEDULER && !pod.wants.is_ending {
-            self.queue.put(Arc::new(pod), now);
+            let pod = Arc::new(pod);
+            self.cluster.nominees_mut().take_in(&pod);
+            self.queue.put(pod, now);
         } else {
-            self.queue.remove(&pod.uid);
+            self.remove_pod(&pod.uid, now);
         }
     }
 
     /// Takes a pod out that is gone, or has come to its end.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         self.queue.remove(uid);
-        if self.cluster.remove_pod(uid).is_some() {
+        let was_promised = self.cluster.nominees_mut().remove(uid);
+        if self.cluster.remove_pod(uid).is_some() || was_promised {
             self.queue.changed(GOES, now);
         }
     }
@@ -160,27 +192,71 @@ impl State {
         self.is_read(Part::Namespaces);
     }
 
+    /// Takes in a budget as it is now.
+    pub fn put_budget(&mut self, budget: Budget) {
+        self.budgets.put(budget);
+    }
+
+    /// Takes a budget out.
+    pub fn remove_budget(&mut self, budget: &Budget) {
+        self.budgets.remove(budget);
+    }
+
+    /// Takes in all budgets there are.
+    pub fn replace_budgets(&mut self, budgets: Vec<Budget>) {
+        self.budgets.replace(budgets);
+        self.is_read(Part::Budgets);
+    }
+
     /// Decides about the next pod.
     ///
     /// # Errors
     /// When there will be one, if nothing else happens.
     pub fn next(&mut self, now: Instant) -> Result<Decision, Option<Instant>> {
-        if ![Part::Nodes, Part::Pods, Part::Namespaces].iter().all(|part| self.read.contains(part)) {
+        if !Part::ALL.iter().all(|part| self.read.contains(part)) {
             return Err(None);
         }
         let pod = self.queue.take(now)?;
         self.cluster.make_room();
         self.cluster.learn(&pod);
-        Ok(match place(&self.cluster, &pod, &mut self.turn) {
+        Ok(match place(&mut self.cluster, &pod, &mut self.turn) {
             Placement::On(node) => {
+                self.cluster.nominees_mut().remove(&pod.uid);
                 self.cluster.put_pod(pod.clone(), &node, true);
                 Decision::Bind { pod, node }
             }
             Placement::Nowhere(refusal) => {
                 self.queue.refused(&pod.uid, refusal.kinds(), now);
-                Decision::Refused { pod, words: refusal.words() }
+                let room = preempt::find(&mut self.cluster, &pod, &refusal, &self.budgets, &mut self.turn);
+                let words = refusal.words(room.words());
+                Decision::Refused { promise: self.promise(&pod, room, now), pod, words }
             }
         })
+    }
+
+    fn promise(&mut self, pod: &Arc<Pod>, room: Room, now: Instant) -> Promise {
+        let found = match room {
+            Room::Victims(found) => found,
+            Room::NotNow(_) => return Promise::Stays,
+            Room::Nowhere(_) => {
+                self.cluster.nominees_mut().remove(&pod.uid);
+                return Promise::Over;
+            }
+        };
+        let name = self.cluster.node(found.node).map(|(_, node)| node.name.clone());
+        let Some(node) = name else { return Promise::Stays };
+        let outdone = self.cluster.nominees().outdone(pod, &node);
+        for other in &outdone {
+            self.cluster.nominees_mut().remove(&other.uid);
+            self.queue.look_again(&other.uid, now);
+        }
+        self.cluster.nominees_mut().promise(pod.clone(), &node);
+        Promise::Made { node, victims: found.victims, outdone }
+    }
+
+    /// Whom the pod waits for could not be ended: it is looked at again after a pause.
+    pub fn unpromised(&mut self, uid: &str, now: Instant) {
+        self.queue.look_again(uid, now);
     }
 
     /// A pod could not be given its node: it is looked at again after a pause, if it still has none.

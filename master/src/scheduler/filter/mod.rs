@@ -1,5 +1,6 @@
 //! Whether a node may have a pod: one file a reason why not, asked in the order of the stock scheduler.
 
+mod beside;
 mod node_affinity;
 mod node_name;
 mod pod_affinity;
@@ -12,11 +13,12 @@ mod tests;
 mod unschedulable;
 mod why;
 
+pub use self::beside::{crowded, refuses_beside};
 pub use self::node_affinity::lets_through;
 pub use self::spread::counts_for;
 pub use self::why::{Kind, Why};
 use super::cluster::Cluster;
-use super::node::{Node, Slot};
+use super::node::{Node, NodeId, Slot};
 use super::pod::Pod;
 use pod_affinity::Neighbours;
 use spread::Skews;
@@ -47,5 +49,11 @@ impl<'a> Prepared<'a> {
             .or_else(|| resources::refuses(pod, slot, node))
             .or_else(|| one(self.skews.refuses(node)))
             .or_else(|| one(self.neighbours.refuses(node)))
+    }
+
+    /// The same for a node by its place; one that is gone is not refused.
+    pub fn refuses_at(&self, cluster: &Cluster, id: NodeId) -> Option<Vec<Why>> {
+        let (slot, node) = cluster.node(id)?;
+        self.refuses(slot, node)
     }
 }

@@ -14,6 +14,7 @@ fn state(nodes: &[&str], now: Instant) -> State {
     let mut state = State::default();
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
     state.replace_namespaces(Vec::new(), now);
+    state.replace_budgets(Vec::new());
     state.replace_pods(Vec::new(), now);
     state
 }
@@ -21,7 +22,12 @@ fn state(nodes: &[&str], now: Instant) -> State {
 fn decided(state: &mut State, now: Instant) -> String {
     match state.next(now) {
         Ok(Decision::Bind { pod, node }) => format!("{} on {node}", pod.name),
-        Ok(Decision::Refused { pod, words }) => format!("{}: {words}", pod.name),
+        Ok(Decision::Refused { pod, words, promise: Promise::Made { node, victims, outdone } }) => {
+            let names =
+                |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(" ");
+            format!("{}: {words} {node} of {}, not {}", pod.name, names(&victims), names(&outdone))
+        }
+        Ok(Decision::Refused { pod, words, .. }) => format!("{}: {words}", pod.name),
         Err(_) => "nothing".to_owned(),
     }
 }
@@ -99,4 +105,26 @@ fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
     state.replace_pods(Vec::new(), now);
     state.put_pod(large("s", ""), now);
     assert_eq!(decided(&mut state, now + SECOND), "s on a");
+}
+
+#[test]
+fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    let of = |name: &str, priority: i64, node: &str| {
+        pod_with(name, json!({"cpu": "3"}), json!({}), json!({"nodeName": node, "priority": priority}))
+    };
+    state.put_pod(of("low", 1, "a"), now);
+    state.put_pod(of("mid", 5, ""), now);
+    let none = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut state, now), format!("mid: {none} a of low, not "));
+    // Somebody higher comes, and the first one has to look elsewhere.
+    state.put_pod(of("high", 9, ""), now);
+    assert_eq!(decided(&mut state, now), format!("high: {none} a of low, not mid"));
+    let nobody = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut state, now + SECOND), format!("mid: {none} {nobody}"));
+    state.remove_pod("low", now + SECOND);
+    assert_eq!(decided(&mut state, now + SECOND), "high on a");
+    state.remove_pod("high", now + SECOND);
+    assert_eq!(decided(&mut state, now + SECOND * 3), "mid on a");
 }
