@@ -8,6 +8,7 @@ use super::node::{Node, NodeId, Slot};
 use super::nominees::Nominees;
 use super::pod::Pod;
 use super::terms::{Namespaces, Term, Terms};
+use super::volumes::Volumes;
 
 /// A pod on a node.
 #[derive(Clone, Debug)]
@@ -56,6 +57,9 @@ pub struct Cluster {
     /// How many pods on nodes are of each priority.
     priorities: BTreeMap<i64, usize>,
     nominees: Nominees,
+    volumes: Volumes,
+    /// How many pods on nodes use a claim, by namespace and name.
+    claimed: HashMap<(String, String), usize>,
 }
 
 impl Cluster {
@@ -94,6 +98,21 @@ impl Cluster {
     /// The same, to promise and to take back.
     pub fn nominees_mut(&mut self) -> &mut Nominees {
         &mut self.nominees
+    }
+
+    /// Claims and volumes.
+    pub fn volumes(&self) -> &Volumes {
+        &self.volumes
+    }
+
+    /// The same, to be changed.
+    pub fn volumes_mut(&mut self) -> &mut Volumes {
+        &mut self.volumes
+    }
+
+    /// Whether a pod on a node uses that claim.
+    pub fn is_claimed(&self, namespace: &str, claim: &str) -> bool {
+        self.claimed.contains_key(&(namespace.to_owned(), claim.to_owned()))
     }
 
     /// All Nodes.
@@ -203,6 +222,9 @@ impl Cluster {
         let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
         self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, 1);
         *self.priorities.entry(placed.pod.wants.priority).or_default() += 1;
+        for claim in &placed.pod.wants.claims {
+            *self.claimed.entry((placed.pod.namespace.clone(), claim.name.clone())).or_default() += 1;
+        }
         self.pods.insert(placed.pod.uid.clone(), placed);
     }
 
@@ -218,6 +240,15 @@ impl Cluster {
             *count -= 1;
             if *count == 0 {
                 self.priorities.remove(&placed.pod.wants.priority);
+            }
+        }
+        for claim in &placed.pod.wants.claims {
+            let key = (placed.pod.namespace.clone(), claim.name.clone());
+            if let Some(count) = self.claimed.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.claimed.remove(&key);
+                }
             }
         }
         Some(placed)
@@ -261,7 +292,12 @@ impl Cluster {
         let weighted = wants.drawn.iter().chain(&wants.draws).map(|(_, term)| term);
         let spread = wants.spread.iter().map(|spread| &spread.term);
         let unknown = wants.near.iter().chain(&wants.apart).chain(weighted).chain(spread);
-        let unknown: Vec<Arc<Term>> = unknown.filter(|term| !self.terms.knows(term)).cloned().collect();
+        self.learn_terms(unknown);
+    }
+
+    /// Has these counted.
+    pub fn learn_terms<'a>(&mut self, terms: impl Iterator<Item = &'a Arc<Term>>) {
+        let unknown: Vec<Arc<Term>> = terms.filter(|term| !self.terms.knows(term)).cloned().collect();
         for term in unknown {
             if !self.terms.knows(&term) {
                 self.terms.begin(&term);

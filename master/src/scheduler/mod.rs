@@ -7,6 +7,7 @@
 mod amounts;
 mod cluster;
 mod events;
+mod feeds;
 mod filter;
 mod hands;
 mod labels;
@@ -14,6 +15,7 @@ mod lease;
 mod mind;
 mod node;
 mod nominees;
+mod owners;
 mod place;
 mod pod;
 mod preempt;
@@ -25,23 +27,21 @@ mod score;
 mod state;
 mod taints;
 mod terms;
+mod volumes;
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use self::events::Events;
 use self::hands::Hands;
 use self::lease::Lease;
-use self::mind::{Budgets, Mind, Namespaces, Nodes, Pods};
-use crate::controllers::{Client, Complaint, Kind, follow};
+use self::mind::Mind;
+use crate::controllers::Client;
 
 /// The user it is, and its name in the server's log.
 const USER: &str = "system:kube-scheduler";
 const AGENT: &str = "kube-scheduler";
-/// What keeps pods from being ended.
-const BUDGET: Kind = Kind::of("policy", "PodDisruptionBudget", "poddisruptionbudgets", true);
 
 /// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
 /// else; who is called as before gets back what it held.
@@ -73,13 +73,7 @@ async fn told(stopped: &mut watch::Receiver<bool>) {
 /// Places pods for as long as it is polled.
 async fn schedule(client: Client) {
     let mind = Arc::new(Mind::default());
-    let complaint = Complaint::default();
-    let mut tasks = JoinSet::new();
-    let kind = |kind: Kind| Arc::new(kind);
-    tasks.spawn(follow(client.clone(), kind(Kind::NAMESPACE), Namespaces(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(Kind::NODE), Nodes(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(Kind::POD), Pods(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(BUDGET), Budgets(mind.clone()), complaint));
+    let mut tasks = feeds::follow_all(&client, &mind);
     let (events, told) = Events::new();
     tasks.spawn(events::write(client.clone(), told));
     let hands = Hands::new(client, mind.clone(), events);

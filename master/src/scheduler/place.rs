@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cluster::Cluster;
 use super::filter::{Kind, Prepared, Why, crowded};
 use super::node::{Node, NodeId, Slot};
-use super::pod::Pod;
+use super::pod::{Pod, Spread};
 use super::score::scores;
 
 /// Up to so many nodes all that may have a pod are looked at; the stock scheduler's.
@@ -29,6 +29,8 @@ pub struct Refusal {
     reasons: BTreeMap<Why, usize>,
     /// Those that might take it if there were fewer pods.
     curable: Vec<NodeId>,
+    /// Why no node was asked: what there is of its claims.
+    of_claims: Option<String>,
 }
 
 /// Where the search goes on, so that all nodes get their turn, and what decides between nodes that are alike.
@@ -54,15 +56,22 @@ impl Turn {
     }
 }
 
-/// Decides about a pod, whose terms the cluster counts.
-pub fn place(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
+/// Decides about a pod, whose terms the cluster counts, as it does those of how it is spread unless it says so itself.
+pub fn place(cluster: &mut Cluster, pod: &Pod, usual: &[Spread], turn: &mut Turn) -> Placement {
+    if let Err(words) = cluster.volumes().asked(pod) {
+        return Placement::Nowhere(Refusal {
+            nodes: cluster.count(),
+            of_claims: Some(words),
+            ..Refusal::default()
+        });
+    }
     let crowded = crowded(cluster, pod);
     let cluster = &*cluster;
     let (feasible, refusal) = feasible(cluster, pod, &crowded, turn);
     let best = match feasible.as_slice() {
         [] => return Placement::Nowhere(refusal),
         [only] => *only,
-        several => best(&scores(cluster, pod, several), several, turn),
+        several => best(&scores(cluster, pod, usual, several), several, turn),
     };
     match cluster.node(best) {
         Some((_, node)) => Placement::On(node.name.clone()),
@@ -140,7 +149,8 @@ impl Refusal {
         if self.nodes == 0 {
             return BTreeSet::from([Kind::NoNodes]);
         }
-        self.reasons.keys().map(Why::kind).collect()
+        let of_claims = self.of_claims.iter().map(|_| Kind::Volumes);
+        self.reasons.keys().map(Why::kind).chain(of_claims).collect()
     }
 
     /// How many nodes there are.
@@ -162,7 +172,10 @@ impl Refusal {
         for (why, count) in &self.reasons {
             *counts.entry(why.words()).or_default() += count;
         }
-        let why = none_available(self.nodes, &counts);
+        let why = match &self.of_claims {
+            Some(words) => format!("0/{} nodes are available: {words}.", self.nodes),
+            None => none_available(self.nodes, &counts),
+        };
         room.map_or_else(|| why.clone(), |room| format!("{why} preemption: {room}"))
     }
 }

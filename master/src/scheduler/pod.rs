@@ -35,6 +35,7 @@ pub const FIELDS: &[&str] = &[
     "metadata.uid",
     "metadata.resourceVersion",
     "metadata.deletionTimestamp",
+    "metadata.ownerReferences",
     "metadata.labels",
     "spec.nodeName",
     "spec.schedulerName",
@@ -46,6 +47,9 @@ pub const FIELDS: &[&str] = &[
     "spec.tolerations",
     "spec.topologySpreadConstraints",
     "spec.overhead",
+    "spec.volumes.name",
+    "spec.volumes.persistentVolumeClaim",
+    "spec.volumes.ephemeral",
     "spec.resources",
     "spec.containers.image",
     "spec.containers.ports",
@@ -87,6 +91,8 @@ pub struct Pod {
     pub is_preempted: bool,
     /// When its node took it on.
     pub started: Option<Timestamp>,
+    /// The identity of who made it, empty where that is nobody.
+    pub owner: String,
     /// What decides where it may run.
     pub wants: Wants,
 }
@@ -128,6 +134,28 @@ pub struct Wants {
     pub spread: Vec<Spread>,
     /// The images of its containers, as nodes name them.
     pub images: Vec<String>,
+    /// The claims that it uses.
+    pub claims: Vec<ClaimName>,
+}
+
+/// A claim that a pod uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimName {
+    /// Its name, in the namespace of the pod.
+    pub name: String,
+    /// It is made for the pod and goes with it.
+    pub is_ephemeral: bool,
+}
+
+impl ClaimName {
+    /// Reads a volume of a pod of that name.
+    fn of(volume: &Value, pod: &str) -> Option<Self> {
+        let is = |field: &str| volume.get(field).filter(|of| of.is_object());
+        if let Some(claim) = is("persistentVolumeClaim") {
+            return Some(Self { name: text(claim, "claimName").to_owned(), is_ephemeral: false });
+        }
+        is("ephemeral").map(|_| Self { name: format!("{pod}-{}", text(volume, "name")), is_ephemeral: true })
+    }
 }
 
 /// A port of the host.
@@ -149,7 +177,8 @@ pub struct NodeTerm {
 }
 
 impl NodeTerm {
-    fn of(term: &Value) -> Self {
+    /// Reads one.
+    pub fn of(term: &Value) -> Self {
         let read = |field: &str| list(term.get(field)).map(Requirement::of).collect();
         Self { labels: read("matchExpressions"), fields: read("matchFields") }
     }
@@ -193,6 +222,9 @@ impl Pod {
             list(at(object, "status.conditions")).filter(move |condition| text(condition, "type") == kind)
         };
         let scheduled = conditions("PodScheduled");
+        let is_controller =
+            |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or_default();
+        let owner = list(at(object, "metadata.ownerReferences")).find(is_controller);
         let mut disrupted = conditions(DISRUPTED);
         let refused = scheduled.filter(|condition| text(condition, "status") == "False");
         let told = refused.map(|said| (text(said, "reason").to_owned(), text(said, "message").to_owned()));
@@ -214,6 +246,7 @@ impl Pod {
             is_preempted: disrupted
                 .any(|said| text(said, "status") == "True" && text(said, "reason") == PREEMPTED),
             started: text_at(object, "status.startTime").parse().ok(),
+            owner: owner.map(|owner| text(owner, "uid").to_owned()).unwrap_or_default(),
             wants: Wants::of(object),
         }
     }
@@ -295,6 +328,9 @@ impl Wants {
             spread: list(spec("topologySpreadConstraints"))
                 .map(|spread| Spread::of(spread, &namespace, &own))
                 .collect(),
+            claims: list(spec("volumes"))
+                .filter_map(|volume| ClaimName::of(volume, &text_at(object, "metadata.name")))
+                .collect(),
             images: containers().map(|container| image_name(text(container, "image"))).collect(),
             labels: own,
         }
@@ -302,6 +338,19 @@ impl Wants {
 }
 
 impl Spread {
+    /// One that need not be kept, of a pod that its term means.
+    pub fn rather(term: Arc<Term>, max_skew: i64) -> Self {
+        Self {
+            term,
+            max_skew,
+            min_domains: 1,
+            is_hard: false,
+            honors_affinity: true,
+            honors_taints: false,
+            selects_itself: true,
+        }
+    }
+
     fn of(constraint: &Value, namespace: &str, own: &Labels) -> Self {
         let number = |field: &str| constraint.get(field).and_then(Value::as_i64).unwrap_or(1);
         let mut selector = Selector::of(constraint.get("labelSelector"));

@@ -9,10 +9,12 @@ use super::cluster::Cluster;
 use super::filter::Kind;
 use super::labels::Labels;
 use super::node::Node;
+use super::owners::Owners;
 use super::place::{Placement, Turn, place};
 use super::pod::{DEFAULT_SCHEDULER, Pod};
-use super::preempt::{self, Budget, Budgets, Room};
+use super::preempt::{self, Budgets, Room};
 use super::queue::Queue;
+use super::volumes::Volumes;
 
 /// What was decided about a pod.
 #[derive(Clone, Debug)]
@@ -56,7 +58,7 @@ pub enum Promise {
 /// What a pod that is there changes for others.
 const COMES: &[Kind] = &[Kind::Neighbours, Kind::Spread];
 /// What a pod that goes changes for others.
-const GOES: &[Kind] = &[Kind::Room, Kind::Ports, Kind::Neighbours, Kind::Spread];
+const GOES: &[Kind] = &[Kind::Room, Kind::Ports, Kind::Neighbours, Kind::Spread, Kind::Volumes];
 
 /// What has to be read before anything is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,10 +71,36 @@ pub enum Part {
     Namespaces,
     /// Budgets.
     Budgets,
+    /// Claims.
+    Claims,
+    /// Volumes.
+    Volumes,
+    /// Classes of volumes.
+    Classes,
+    /// Services.
+    Services,
+    /// What made pods before there were sets of them.
+    Controllers,
+    /// Sets of pods that are alike.
+    ReplicaSets,
+    /// Sets of pods with names of their own.
+    StatefulSets,
 }
 
 impl Part {
-    const ALL: [Self; 4] = [Self::Nodes, Self::Pods, Self::Namespaces, Self::Budgets];
+    const ALL: [Self; 11] = [
+        Self::Nodes,
+        Self::Pods,
+        Self::Namespaces,
+        Self::Budgets,
+        Self::Claims,
+        Self::Volumes,
+        Self::Classes,
+        Self::Services,
+        Self::Controllers,
+        Self::ReplicaSets,
+        Self::StatefulSets,
+    ];
 }
 
 /// Everything the scheduler knows.
@@ -82,6 +110,7 @@ pub struct State {
     queue: Queue,
     turn: Turn,
     budgets: Budgets,
+    owners: Owners,
     read: HashSet<Part>,
 }
 
@@ -135,7 +164,6 @@ impl State {
         let gone: Vec<String> = known.filter(|uid| !there.contains(uid)).map(str::to_owned).collect();
         gone.iter().for_each(|uid| self.remove_pod(uid, now));
         pods.into_iter().for_each(|pod| self.put_pod(pod, now));
-        self.is_read(Part::Pods);
     }
 
     /// Takes in a Node as it is now.
@@ -170,7 +198,6 @@ impl State {
             self.cluster.names().filter(|name| !there.contains(name)).map(str::to_owned).collect();
         gone.iter().for_each(|name| self.remove_node(name, now));
         nodes.into_iter().for_each(|node| self.put_node(node, now));
-        self.is_read(Part::Nodes);
     }
 
     /// Takes in the labels of a namespace, or that it is gone.
@@ -189,23 +216,22 @@ impl State {
         for (name, labels) in namespaces {
             self.put_namespace(&name, Some(labels), now);
         }
-        self.is_read(Part::Namespaces);
     }
 
-    /// Takes in a budget as it is now.
-    pub fn put_budget(&mut self, budget: Budget) {
-        self.budgets.put(budget);
+    /// The budgets, to be changed: they wake nobody.
+    pub fn budgets(&mut self) -> &mut Budgets {
+        &mut self.budgets
     }
 
-    /// Takes a budget out.
-    pub fn remove_budget(&mut self, budget: &Budget) {
-        self.budgets.remove(budget);
+    /// What selects pods, to be changed: it wakes nobody.
+    pub fn owners(&mut self) -> &mut Owners {
+        &mut self.owners
     }
 
-    /// Takes in all budgets there are.
-    pub fn replace_budgets(&mut self, budgets: Vec<Budget>) {
-        self.budgets.replace(budgets);
-        self.is_read(Part::Budgets);
+    /// Claims and volumes, to be changed: pods that wait for that are looked at again.
+    pub fn volumes(&mut self, now: Instant) -> &mut Volumes {
+        self.queue.changed(&[Kind::Volumes], now);
+        self.cluster.volumes_mut()
     }
 
     /// Decides about the next pod.
@@ -219,7 +245,9 @@ impl State {
         let pod = self.queue.take(now)?;
         self.cluster.make_room();
         self.cluster.learn(&pod);
-        Ok(match place(&mut self.cluster, &pod, &mut self.turn) {
+        let usual = self.owners.spread(&pod);
+        self.cluster.learn_terms(usual.iter().map(|spread| &spread.term));
+        Ok(match place(&mut self.cluster, &pod, &usual, &mut self.turn) {
             Placement::On(node) => {
                 self.cluster.nominees_mut().remove(&pod.uid);
                 self.cluster.put_pod(pod.clone(), &node, true);

@@ -11,6 +11,7 @@ mod taints;
 #[cfg(test)]
 mod tests;
 mod unschedulable;
+mod volumes;
 mod why;
 
 pub use self::beside::{crowded, refuses_beside};
@@ -22,11 +23,13 @@ use super::node::{Node, NodeId, Slot};
 use super::pod::Pod;
 use pod_affinity::Neighbours;
 use spread::Skews;
+use volumes::Claims;
 
 /// What is found out once for a pod, before nodes are looked at.
 #[derive(Debug)]
 pub struct Prepared<'a> {
     pod: &'a Pod,
+    claims: Claims<'a>,
     neighbours: Neighbours<'a>,
     skews: Skews<'a>,
 }
@@ -34,7 +37,12 @@ pub struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Looks at the cluster for that pod, whose terms are counted there.
     pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
-        Self { pod, neighbours: Neighbours::of(cluster, pod), skews: Skews::of(cluster, pod) }
+        Self {
+            pod,
+            claims: Claims::of(cluster, pod),
+            neighbours: Neighbours::of(cluster, pod),
+            skews: Skews::of(cluster, pod),
+        }
     }
 
     /// Why the node may not have the pod: all that the first file with an objection says.
@@ -47,6 +55,7 @@ impl<'a> Prepared<'a> {
             .or_else(|| one(node_affinity::refuses(pod, node)))
             .or_else(|| one(ports::refuses(pod, slot)))
             .or_else(|| resources::refuses(pod, slot, node))
+            .or_else(|| self.claims.refuses(node))
             .or_else(|| one(self.skews.refuses(node)))
             .or_else(|| one(self.neighbours.refuses(node)))
     }

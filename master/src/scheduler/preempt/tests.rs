@@ -39,7 +39,7 @@ fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<Room> {
     all.replace(budgets.to_vec());
     cluster.learn(pod);
     let mut turn = Turn::default();
-    match place(cluster, pod, &mut turn) {
+    match place(cluster, pod, &[], &mut turn) {
         Placement::On(_) => None,
         Placement::Nowhere(refusal) => Some(find(cluster, pod, &refusal, &all, &mut turn)),
     }

@@ -11,7 +11,7 @@ mod tests;
 
 use super::cluster::Cluster;
 use super::node::NodeId;
-use super::pod::Pod;
+use super::pod::{Pod, Spread};
 
 /// The best that a view gives.
 const MOST: i64 = 100;
@@ -23,19 +23,22 @@ type View = fn(&Cluster, &Pod, &[NodeId]) -> Option<Vec<i64>>;
 const VIEWS: &[(View, i64)] = &[
     (taints::scores, 3),
     (node_affinity::scores, 2),
-    (spread::scores, 2),
     (pod_affinity::scores, 2),
     (resources::least_allocated, 1),
     (resources::balanced, 1),
     (images::scores, 1),
 ];
 
-/// The score of each of these nodes, in their order.
-pub fn scores(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Vec<i64> {
+/// How much it counts that pods are spread.
+const SPREAD_WEIGHT: i64 = 2;
+
+/// The score of each of these nodes, in their order, of a pod that is spread so unless it says itself how.
+pub fn scores(cluster: &Cluster, pod: &Pod, spread: &[Spread], nodes: &[NodeId]) -> Vec<i64> {
     let mut total = vec![0; nodes.len()];
-    for (view, weight) in VIEWS {
-        let Some(scores) = view(cluster, pod, nodes) else { continue };
-        for (sum, score) in total.iter_mut().zip(scores) {
+    let views = VIEWS.iter().map(|(view, weight)| (view(cluster, pod, nodes), *weight));
+    let spread = spread::scores(cluster, pod, spread, nodes);
+    for (scores, weight) in views.chain([(spread, SPREAD_WEIGHT)]) {
+        for (sum, score) in total.iter_mut().zip(scores.into_iter().flatten()) {
             *sum += weight * score;
         }
     }

@@ -13,9 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn state(nodes: &[&str], now: Instant) -> State {
     let mut state = State::default();
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
-    state.replace_namespaces(Vec::new(), now);
-    state.replace_budgets(Vec::new());
-    state.replace_pods(Vec::new(), now);
+    Part::ALL.into_iter().for_each(|part| state.is_read(part));
     state
 }
 
