@@ -368,3 +368,44 @@ async fn pods_go_where_their_volumes_are() {
     bed.delete(&format!("{PODS}/uses")).await;
     assert_eq!(bed.bound("second").await, "b");
 }
+
+#[tokio::test]
+async fn a_file_names_schedulers_and_how_they_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scheduler.yaml");
+    let profiles = "profiles:\n- schedulerName: packing\n  pluginConfig:\n  - name: NodeResourcesFit\n    args: \
+                    {scoringStrategy: {type: MostAllocated}}\n";
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    std::fs::write(&file, format!("{head}{profiles}")).unwrap();
+    let flags = ["--scheduler=true".to_owned(), format!("--scheduler-config={}", file.display())];
+    let mut master = Master::new().with_flags(flags);
+    master.start().await;
+    let bed = Bed::of(master);
+    bed.node("a", "x", json!({})).await;
+    bed.node("b", "x", json!({})).await;
+    let mut there = json!({"metadata": {"name": "there"}, "spec": {"nodeName": "b"}});
+    let requests = json!({"cpu": "1", "memory": "2Gi"});
+    there["spec"]["containers"] = json!([{"name": "c", "image": "i", "resources": {"requests": requests}}]);
+    bed.make(PODS, &there).await;
+    // Nobody has that name here.
+    bed.pod("others", "1", json!({})).await;
+    for count in 0..3 {
+        let name = format!("packed-{count}");
+        bed.pod(&name, "500m", json!({"schedulerName": "packing"})).await;
+        assert_eq!(bed.bound(&name).await, "b");
+    }
+    assert_eq!(bed.event("packed-0", "Scheduled").await, "Successfully assigned default/packed-0 to b");
+    let events = bed.get("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled").await;
+    assert!(
+        events["items"].as_array().unwrap().iter().all(|event| event["source"]["component"] == "packing")
+    );
+    assert_eq!(bed.node_of("others").await, "");
+    // What it does not know it does not begin with.
+    std::fs::write(&file, format!("{head}extenders: [{{urlPrefix: 'http://127.0.0.1'}}]\n")).unwrap();
+    let kubeconfig = bed.master.user("system:kube-scheduler", &[]).await;
+    let mut command = Command::new(binary("master"));
+    command.args(["scheduler", "--kubeconfig"]).arg(kubeconfig).arg("--config").arg(&file);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("extenders cannot be set"), "{said}");
+}

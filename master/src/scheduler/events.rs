@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::pod::{DEFAULT_SCHEDULER, Pod};
+use super::pod::Pod;
 use crate::controllers::{Client, Kind};
 
 /// Events that wait; more are not told. The stock recorder's.
@@ -24,14 +24,16 @@ pub struct Name {
     name: String,
     uid: String,
     revision: String,
+    scheduler: String,
 }
 
 impl Name {
     /// What tells that pod from all others.
     pub fn of(pod: &Pod) -> Self {
-        let Pod { namespace, name, uid, revision, .. } = pod;
-        let [namespace, name, uid, revision] = [namespace, name, uid, revision].map(Clone::clone);
-        Self { namespace, name, uid, revision }
+        let Pod { namespace, name, uid, revision, scheduler, .. } = pod;
+        let [namespace, name, uid, revision, scheduler] =
+            [namespace, name, uid, revision, scheduler].map(Clone::clone);
+        Self { namespace, name, uid, revision, scheduler }
     }
 }
 
@@ -135,8 +137,8 @@ fn event(told: &Told, name: &str, now: &str) -> Value {
         "reason": reason,
         "action": action,
         "message": message,
-        "source": {"component": DEFAULT_SCHEDULER},
-        "reportingComponent": DEFAULT_SCHEDULER,
+        "source": {"component": pod.scheduler},
+        "reportingComponent": pod.scheduler,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,

@@ -5,16 +5,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::config::Config;
 use super::state::{Decision, State};
 
 /// The state, shared.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mind {
     state: Mutex<State>,
     wake: Notify,
 }
 
 impl Mind {
+    /// Nothing is known yet but what was set.
+    pub fn of(config: &Config) -> Self {
+        Self { state: Mutex::new(State::of(config)), wake: Notify::new() }
+    }
+
     /// Waits for the next decision.
     pub async fn next(&self) -> Decision {
         loop {

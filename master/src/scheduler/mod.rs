@@ -6,6 +6,7 @@
 
 mod amounts;
 mod cluster;
+mod config;
 mod events;
 mod feeds;
 mod filter;
@@ -33,6 +34,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
+pub use self::config::Config;
 use self::events::Events;
 use self::hands::Hands;
 use self::lease::Lease;
@@ -45,7 +47,7 @@ const AGENT: &str = "kube-scheduler";
 
 /// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
 /// else; who is called as before gets back what it held.
-pub async fn run(client: Client, own: &str, mut stopped: watch::Receiver<bool>) {
+pub async fn run(client: Client, own: &str, config: Config, mut stopped: watch::Receiver<bool>) {
     let client = client.for_user(USER, AGENT);
     let mut lease = Lease::new(client.clone(), own);
     loop {
@@ -55,7 +57,7 @@ pub async fn run(client: Client, own: &str, mut stopped: watch::Receiver<bool>) 
         }
         tracing::info!(holder = own, "the scheduler is running");
         tokio::select! {
-            () = schedule(client.clone()) => {}
+            () = schedule(client.clone(), &config) => {}
             () = lease.hold() => {
                 tracing::warn!(holder = own, "the scheduler has lost its lease: another one places pods, or the server does not answer");
             }
@@ -71,8 +73,8 @@ async fn told(stopped: &mut watch::Receiver<bool>) {
 }
 
 /// Places pods for as long as it is polled.
-async fn schedule(client: Client) {
-    let mind = Arc::new(Mind::default());
+async fn schedule(client: Client, config: &Config) {
+    let mind = Arc::new(Mind::of(config));
     let mut tasks = feeds::follow_all(&client, &mind);
     let (events, told) = Events::new();
     tasks.spawn(events::write(client.clone(), told));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cluster::Cluster;
+use super::config::Strategy;
 use super::filter::{Kind, Prepared, Why, crowded};
 use super::node::{Node, NodeId, Slot};
 use super::pod::{Pod, Spread};
@@ -10,6 +11,15 @@ use super::score::scores;
 
 /// Up to so many nodes all that may have a pod are looked at; the stock scheduler's.
 const LOOK_AT_ALL: usize = 100;
+
+/// How nodes are scored for a pod.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner<'a> {
+    /// How it is spread unless it says so itself.
+    pub usual: &'a [Spread],
+    /// Which nodes are better by how much of them is taken.
+    pub strategy: Strategy,
+}
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +67,7 @@ impl Turn {
 }
 
 /// Decides about a pod, whose terms the cluster counts, as it does those of how it is spread unless it says so itself.
-pub fn place(cluster: &mut Cluster, pod: &Pod, usual: &[Spread], turn: &mut Turn) -> Placement {
+pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Placement {
     if let Err(words) = cluster.volumes().asked(pod) {
         return Placement::Nowhere(Refusal {
             nodes: cluster.count(),
@@ -71,7 +81,7 @@ pub fn place(cluster: &mut Cluster, pod: &Pod, usual: &[Spread], turn: &mut Turn
     let best = match feasible.as_slice() {
         [] => return Placement::Nowhere(refusal),
         [only] => *only,
-        several => best(&scores(cluster, pod, usual, several), several, turn),
+        several => best(&scores(cluster, pod, manner, several), several, turn),
     };
     match cluster.node(best) {
         Some((_, node)) => Placement::On(node.name.clone()),

@@ -1,17 +1,18 @@
 //! What the scheduler knows: the cluster, who waits, and what is decided next. Pure but for the time, which comes in.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::cluster::Cluster;
+use super::config::{Config, Strategy};
 use super::filter::Kind;
 use super::labels::Labels;
 use super::node::Node;
 use super::owners::Owners;
-use super::place::{Placement, Turn, place};
-use super::pod::{DEFAULT_SCHEDULER, Pod};
+use super::place::{Manner, Placement, Turn, place};
+use super::pod::Pod;
 use super::preempt::{self, Budgets, Room};
 use super::queue::Queue;
 use super::volumes::Volumes;
@@ -106,6 +107,8 @@ impl Part {
 /// Everything the scheduler knows.
 #[derive(Debug, Default)]
 pub struct State {
+    /// How those score whose pods are placed here, by their names.
+    profiles: HashMap<String, Strategy>,
     cluster: Cluster,
     queue: Queue,
     turn: Turn,
@@ -115,6 +118,12 @@ pub struct State {
 }
 
 impl State {
+    /// Nothing is known yet but what was set.
+    pub fn of(config: &Config) -> Self {
+        let named = config.profiles.iter().map(|profile| (profile.name.clone(), profile.strategy));
+        Self { profiles: named.collect(), ..Self::default() }
+    }
+
     /// That part has been read whole.
     pub fn is_read(&mut self, part: Part) {
         self.read.insert(part);
@@ -139,7 +148,7 @@ impl State {
         if self.cluster.has(&pod.uid) {
             return;
         }
-        if pod.scheduler == DEFAULT_SCHEDULER && !pod.wants.is_ending {
+        if self.profiles.contains_key(&pod.scheduler) && !pod.wants.is_ending {
             let pod = Arc::new(pod);
             self.cluster.nominees_mut().take_in(&pod);
             self.queue.put(pod, now);
@@ -247,7 +256,9 @@ impl State {
         self.cluster.learn(&pod);
         let usual = self.owners.spread(&pod);
         self.cluster.learn_terms(usual.iter().map(|spread| &spread.term));
-        Ok(match place(&mut self.cluster, &pod, &usual, &mut self.turn) {
+        let strategy = self.profiles.get(&pod.scheduler).copied().unwrap_or_default();
+        let manner = Manner { usual: &usual, strategy };
+        Ok(match place(&mut self.cluster, &pod, &manner, &mut self.turn) {
             Placement::On(node) => {
                 self.cluster.nominees_mut().remove(&pod.uid);
                 self.cluster.put_pod(pod.clone(), &node, true);

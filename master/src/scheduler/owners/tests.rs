@@ -4,6 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::scheduler::place::Manner;
 use crate::scheduler::samples::{node, pod_with, put, three};
 use crate::scheduler::score::scores;
 
@@ -69,8 +70,8 @@ fn rather_where_fewer_of_its_like_are_though_a_node_has_no_zone() {
     let new = web("new");
     let usual = owners.spread(&new);
     cluster.learn_terms(usual.iter().map(|spread| &spread.term));
-    let spread = scores(&cluster, &new, &usual, &[0, 1, 2]);
+    let spread = scores(&cluster, &new, &Manner { usual: &usual, ..Manner::default() }, &[0, 1, 2]);
     assert!(spread[0] < spread[1] && spread[1] < spread[2], "{spread:?}");
-    let alike = scores(&cluster, &new, &[], &[0, 1, 2]);
+    let alike = scores(&cluster, &new, &Manner::default(), &[0, 1, 2]);
     assert!(alike[0] == alike[1] && alike[1] == alike[2], "{alike:?}");
 }

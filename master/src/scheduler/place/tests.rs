@@ -12,7 +12,7 @@ use crate::scheduler::samples::{node, node_with, pod, pod_with, put, three};
 
 fn placed(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
     cluster.learn(pod);
-    place(cluster, pod, &[], turn)
+    place(cluster, pod, &Manner::default(), turn)
 }
 
 fn words(cluster: &mut Cluster, pod: &Pod) -> String {

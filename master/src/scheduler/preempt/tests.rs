@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scheduler::place::{Placement, place};
+use crate::scheduler::place::{Manner, Placement, place};
 use crate::scheduler::samples::{near, node_with, pod_with, put, three};
 
 /// A pod of that priority that asks for so many cores.
@@ -39,7 +39,7 @@ fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<Room> {
     all.replace(budgets.to_vec());
     cluster.learn(pod);
     let mut turn = Turn::default();
-    match place(cluster, pod, &[], &mut turn) {
+    match place(cluster, pod, &Manner::default(), &mut turn) {
         Placement::On(_) => None,
         Placement::Nowhere(refusal) => Some(find(cluster, pod, &refusal, &all, &mut turn)),
     }

@@ -29,6 +29,7 @@ fn rather_where_more_is_left_and_in_balance() {
     put(&mut cluster, asking("2", json!({"cpu": "2", "memory": "1Gi"})), "b");
     let asks = asking("p", json!({"cpu": "1", "memory": "2Gi"}));
     check(resources::least_allocated, &mut cluster, &asks, Some([25, 43, 75]));
+    check(resources::most_allocated, &mut cluster, &asks, Some([75, 56, 25]));
     check(resources::balanced, &mut cluster, &asks, Some([100, 81, 100]));
     check(resources::balanced, &mut cluster, &asking("p", json!({})), None);
     // A container that asks for nothing counts a little: 100m of 4 cores and 200Mi of 8Gi.
@@ -111,6 +112,7 @@ fn rather_where_large_images_are() {
 fn all_views_together_find_the_best() {
     let mut cluster = three();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
-    let scores = scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &[], &ALL);
+    let scores =
+        scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &Manner::default(), &ALL);
     assert_eq!(scores, [125, 175, 175]);
 }

@@ -11,7 +11,7 @@ use crate::scheduler::samples::{near, node, pod, pod_with};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn state(nodes: &[&str], now: Instant) -> State {
-    let mut state = State::default();
+    let mut state = State::of(&Config::default());
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
     Part::ALL.into_iter().for_each(|part| state.is_read(part));
     state
@@ -125,4 +125,26 @@ fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
     assert_eq!(decided(&mut state, now + SECOND), "high on a");
     state.remove_pod("high", now + SECOND);
     assert_eq!(decided(&mut state, now + SECOND * 3), "mid on a");
+}
+
+#[test]
+fn every_scheduler_has_its_name_and_its_way() {
+    let now = Instant::now();
+    let profile =
+        |name: &str, strategy| crate::scheduler::config::Profile { name: name.to_owned(), strategy };
+    let profiles = vec![profile("packing", Strategy::Most), profile("spreading", Strategy::Least)];
+    let mut state = State::of(&Config { profiles });
+    state.replace_nodes(["a", "b"].iter().map(|name| node(name, "x")).collect(), now);
+    Part::ALL.into_iter().for_each(|part| state.is_read(part));
+    let of = |name: &str, scheduler: &str, node: &str| {
+        let spec = json!({"schedulerName": scheduler, "nodeName": node});
+        pod_with(name, json!({"cpu": "1", "memory": "2Gi"}), json!({}), spec)
+    };
+    state.put_pod(of("there", "other", "a"), now);
+    for (name, scheduler, expected) in
+        [("p", "packing", "p on a"), ("q", "spreading", "q on b"), ("r", "default-scheduler", "nothing")]
+    {
+        state.put_pod(of(name, scheduler, ""), now);
+        assert_eq!(decided(&mut state, now), expected);
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::scheduler::cluster::Cluster;
-use crate::scheduler::place::{Placement, Turn, place};
+use crate::scheduler::place::{Manner, Placement, Turn, place};
 use crate::scheduler::preempt::{self, Budgets, Room};
 use crate::scheduler::samples::{pod, three};
 
@@ -64,7 +64,7 @@ fn using(name: &str, claims: &[&str]) -> Pod {
 /// Where it goes, or why it does not.
 fn said(cluster: &mut Cluster, pod: &Pod) -> String {
     let mut turn = Turn::default();
-    match place(cluster, pod, &[], &mut turn) {
+    match place(cluster, pod, &Manner::default(), &mut turn) {
         Placement::On(node) => format!("on {node}"),
         Placement::Nowhere(refusal) => refusal.words(None),
     }
@@ -103,7 +103,8 @@ fn a_claim_of_one_pod_is_one_pods() {
     // Who outranks it gets the claim.
     let mut high = using("high", &["alone"]);
     high.wants.priority = 9;
-    let Placement::Nowhere(refusal) = place(&mut cluster, &high, &[], &mut Turn::default()) else {
+    let Placement::Nowhere(refusal) = place(&mut cluster, &high, &Manner::default(), &mut Turn::default())
+    else {
         panic!("it fits")
     };
     let found = preempt::find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
