@@ -63,6 +63,8 @@ pub struct Options {
     pub scheduling_gates: Vec<String>,
     /// Whether the scheduler runs inside.
     pub scheduler: bool,
+    /// What is set of it, where that is in a file.
+    pub scheduler_config: Option<PathBuf>,
 }
 
 /// What an address of a node is.
@@ -332,6 +334,7 @@ impl Default for Options {
             controllers: Controllers::All,
             scheduling_gates: Vec::new(),
             scheduler: true,
+            scheduler_config: None,
         }
     }
 }

@@ -55,6 +55,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let data_dir = DataDir::at(&options.data_dir);
     let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
+    let scheduling = scheduler::Config::load(options.scheduler_config.as_deref())?;
     let _lock = data_dir.take()?;
     let now = Timestamp::now();
     let made = pki::missing(&data_dir.pki())?;
@@ -152,7 +153,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let placing = options.scheduler.then(|| {
         // Another one of that name cannot run: nobody else serves at that address.
         let (client, own, stopped) = (client.clone(), format!("master-{advertised}"), stopped.clone());
-        tokio::spawn(async move { scheduler::run(client, &own, stopped).await })
+        tokio::spawn(async move { scheduler::run(client, &own, scheduling, stopped).await })
     });
     let facts = Facts {
         root_ca: authority.pki.trusted_pem(),
@@ -200,12 +201,13 @@ pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::R
 /// Runs the scheduler against a master that is elsewhere, until told to stop.
 ///
 /// # Errors
-/// When the kubeconfig cannot be read or used.
-pub async fn run_scheduler(kubeconfig: &Path) -> anyhow::Result<()> {
+/// When the kubeconfig or the configuration cannot be read or used.
+pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::Result<()> {
     let stopped = told_to_stop()?;
+    let config = scheduler::Config::load(config)?;
     let (client, _) = outside(kubeconfig)?;
     let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    scheduler::run(client, &format!("{host_name}_{}", uuid::Uuid::new_v4()), stopped).await;
+    scheduler::run(client, &format!("{host_name}_{}", uuid::Uuid::new_v4()), config, stopped).await;
     Ok(())
 }
 

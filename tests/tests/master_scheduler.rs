@@ -282,3 +282,140 @@ async fn the_first_is_the_highest_and_of_two_schedulers_one_works_and_the_other_
     let twice = events["items"].as_array().unwrap().iter().find(|event| event["count"] != 1);
     assert!(twice.is_none(), "bound twice: {twice:?}");
 }
+
+#[tokio::test]
+async fn who_outranks_others_gets_their_room_and_kubectl_tells_of_it() {
+    let bed = Bed::new().await;
+    bed.node("a", "x", json!({})).await;
+    bed.node("b", "x", json!({})).await;
+    for (name, value) in [("high", 1000), ("mid", 500)] {
+        let class = json!({"metadata": {"name": name}, "value": value});
+        bed.make("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
+    }
+    let on = |node: &str, class: Option<&str>| json!({"nodeSelector": {"kubernetes.io/hostname": node}, "priorityClassName": class});
+    bed.pod("low", "3", on("a", None)).await;
+    bed.pod("spared", "500m", on("a", None)).await;
+    bed.pod("mid", "3", on("b", Some("mid"))).await;
+    for (name, node) in [("low", "a"), ("spared", "a"), ("mid", "b")] {
+        assert_eq!(bed.bound(name).await, node);
+    }
+    let class = json!({"metadata": {"name": "polite"}, "value": 1000, "preemptionPolicy": "Never"});
+    bed.make("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
+    bed.pod("polite", "3", json!({"priorityClassName": "polite"})).await;
+    let why = "0/2 nodes are available: 2 Insufficient cpu.";
+    let never = format!("{why} preemption: not eligible due to preemptionPolicy=Never.");
+    bed.waits("polite", "Unschedulable", &never).await;
+    bed.delete(&format!("{PODS}/polite")).await;
+    bed.pod("high", "3", json!({"priorityClassName": "high"})).await;
+    let high = bed.get(&format!("{PODS}/high")).await["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(bed.event("low", "Preempted").await, format!("Preempted by pod {high} on node a"));
+    let low = bed.get(&format!("{PODS}/low")).await;
+    assert!(low["metadata"]["deletionTimestamp"].is_string(), "{low}");
+    let conditions = low["status"]["conditions"].as_array().unwrap();
+    let told = conditions.iter().find(|of| of["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(told["reason"], "PreemptionByScheduler");
+    assert_eq!(told["message"], "default-scheduler: preempting to accommodate a higher priority pod");
+    let kubectl = async |arguments: &[&str]| {
+        let admin = bed.master.data_dir().join("admin.kubeconfig");
+        bed.master.kubectl(&admin, arguments).await.stdout
+    };
+    let jsonpath = ["get", "pod", "high", "-o", "jsonpath={.status.nominatedNodeName}"];
+    let look = async || match kubectl(&jsonpath).await {
+        node if node == "a" => Ok(()),
+        other => Err(other),
+    };
+    wait_until(DEADLINE, look).await.unwrap_or_else(|seen| panic!("{seen}\n{}", bed.master.log()));
+    // What becomes free meanwhile is not for who comes later and is not higher.
+    bed.pod("later", "1", on("a", None)).await;
+    let why =
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector.";
+    let words =
+        kubectl(&["wait", "pod", "later", "--for=condition=PodScheduled=false", "--timeout=60s"]).await;
+    assert!(words.contains("condition met"), "{words}");
+    assert!(kubectl(&["describe", "pod", "later"]).await.contains(why));
+    bed.delete(&format!("{PODS}/low")).await;
+    assert_eq!(bed.bound("high").await, "a");
+    assert_eq!((bed.node_of("spared").await.as_str(), bed.node_of("mid").await.as_str()), ("a", "b"));
+    assert!(bed.get(&format!("{PODS}/spared")).await["metadata"]["deletionTimestamp"].is_null());
+}
+
+#[tokio::test]
+async fn pods_go_where_their_volumes_are() {
+    let bed = Bed::new().await;
+    bed.node("a", "x", json!({})).await;
+    bed.node("b", "y", json!({})).await;
+    let volume = json!({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]});
+    bed.pod("uses", "1", volume.clone()).await;
+    let said = |why: &str| words(2, why, 0);
+    bed.waits("uses", "Unschedulable", &said("persistentvolumeclaim \"data\" not found")).await;
+    let mut claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOncePod"], "volumeName": "disk", "storageClassName": "",
+            "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
+    bed.make(CLAIMS, &claim).await;
+    let unbound = "pod has unbound immediate PersistentVolumeClaims";
+    bed.waits("uses", "Unschedulable", &said(unbound)).await;
+    let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["y"]});
+    bed.make(
+        "/api/v1/persistentvolumes",
+        &json!({
+            "metadata": {"name": "disk"},
+            "spec": {"accessModes": ["ReadWriteOncePod"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/disk"},
+                "storageClassName": "",
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}},
+        }),
+    )
+    .await;
+    claim = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}});
+    bed.patch(&format!("{CLAIMS}/data"), &claim).await;
+    assert_eq!(bed.bound("uses").await, "b");
+    bed.pod("second", "1", volume).await;
+    let taken =
+        "2 node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    bed.waits("second", "Unschedulable", &words(2, taken, 2)).await;
+    bed.delete(&format!("{PODS}/uses")).await;
+    assert_eq!(bed.bound("second").await, "b");
+}
+
+#[tokio::test]
+async fn a_file_names_schedulers_and_how_they_score() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scheduler.yaml");
+    let profiles = "profiles:\n- schedulerName: packing\n  pluginConfig:\n  - name: NodeResourcesFit\n    args: \
+                    {scoringStrategy: {type: MostAllocated}}\n";
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    std::fs::write(&file, format!("{head}{profiles}")).unwrap();
+    let flags = ["--scheduler=true".to_owned(), format!("--scheduler-config={}", file.display())];
+    let mut master = Master::new().with_flags(flags);
+    master.start().await;
+    let bed = Bed::of(master);
+    bed.node("a", "x", json!({})).await;
+    bed.node("b", "x", json!({})).await;
+    let mut there = json!({"metadata": {"name": "there"}, "spec": {"nodeName": "b"}});
+    let requests = json!({"cpu": "1", "memory": "2Gi"});
+    there["spec"]["containers"] = json!([{"name": "c", "image": "i", "resources": {"requests": requests}}]);
+    bed.make(PODS, &there).await;
+    // Nobody has that name here.
+    bed.pod("others", "1", json!({})).await;
+    for count in 0..3 {
+        let name = format!("packed-{count}");
+        bed.pod(&name, "500m", json!({"schedulerName": "packing"})).await;
+        assert_eq!(bed.bound(&name).await, "b");
+    }
+    assert_eq!(bed.event("packed-0", "Scheduled").await, "Successfully assigned default/packed-0 to b");
+    let events = bed.get("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled").await;
+    assert!(
+        events["items"].as_array().unwrap().iter().all(|event| event["source"]["component"] == "packing")
+    );
+    assert_eq!(bed.node_of("others").await, "");
+    // What it does not know it does not begin with.
+    std::fs::write(&file, format!("{head}extenders: [{{urlPrefix: 'http://127.0.0.1'}}]\n")).unwrap();
+    let kubeconfig = bed.master.user("system:kube-scheduler", &[]).await;
+    let mut command = Command::new(binary("master"));
+    command.args(["scheduler", "--kubeconfig"]).arg(kubeconfig).arg("--config").arg(&file);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("extenders cannot be set"), "{said}");
+}

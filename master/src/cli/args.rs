@@ -115,6 +115,9 @@ pub struct Scheduler {
     /// Where the master is, as `master kubeconfig --user system:kube-scheduler` writes it
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: PathBuf,
+    /// A KubeSchedulerConfiguration: names of schedulers, and how each scores
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
 }
 
 /// For which host.
@@ -240,6 +243,9 @@ pub struct RunFlags {
     /// Whether the scheduler runs inside: true or false [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Cluster")]
     pub scheduler: Option<String>,
+    /// A KubeSchedulerConfiguration for it: names of schedulers, and how each scores
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub scheduler_config: Option<String>,
     /// More detail in the log: 0 warnings, 2 what happens, 4 refused requests and watches cut off, 6 every request; up to 10 [default: 2]
     #[arg(short, long, value_name = "N", help_heading = "Log")]
     pub v: Option<String>,

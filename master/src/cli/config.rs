@@ -59,6 +59,7 @@ const FIELDS: &[(&str, Place)] = &[
     ("--controllers", |f| Slot::One(&mut f.controllers)),
     ("--scheduling-gates", |f| Slot::Many(&mut f.scheduling_gates)),
     ("--scheduler", |f| Slot::One(&mut f.scheduler)),
+    ("--scheduler-config", |f| Slot::One(&mut f.scheduler_config)),
     ("--v", |f| Slot::One(&mut f.v)),
     ("--log-format", |f| Slot::One(&mut f.log_format)),
 ];

@@ -125,6 +125,8 @@ impl Flags {
         let gates = commas(&flags.scheduling_gates);
         self.extend("--scheduling-gates", &gates, values::gate, &mut options.scheduling_gates);
         self.set("--scheduler", &flags.scheduler, values::is_true, &mut options.scheduler);
+        let of_scheduler = &mut options.scheduler_config;
+        self.set("--scheduler-config", &flags.scheduler_config, storage::file, of_scheduler);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
     }

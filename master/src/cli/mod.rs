@@ -81,7 +81,7 @@ fn controllers(of: &Controllers) -> ExitCode {
 
 fn scheduler(of: &Scheduler) -> ExitCode {
     Logging::default().start(&COMMAND);
-    until_done(crate::wiring::run_scheduler(&of.kubeconfig))
+    until_done(crate::wiring::run_scheduler(&of.kubeconfig, of.config.as_deref()))
 }
 
 fn until_done(task: impl Future<Output = anyhow::Result<()>>) -> ExitCode {

@@ -1,20 +1,29 @@
 //! The nodes of a cluster with the pods on them, counted as they come and go. Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::labels::Labels;
 use super::node::{Node, NodeId, Slot};
+use super::nominees::Nominees;
 use super::pod::Pod;
 use super::terms::{Namespaces, Term, Terms};
+use super::volumes::Volumes;
 
 /// A pod on a node.
 #[derive(Clone, Debug)]
-struct Placed {
+pub struct Placed {
     pod: Arc<Pod>,
     node: NodeId,
     /// So it was decided here, and the server has not said it yet.
     is_assumed: bool,
+}
+
+impl Placed {
+    /// Whether it is that pod.
+    pub fn is(&self, uid: &str) -> bool {
+        self.pod.uid == uid
+    }
 }
 
 /// What became of a Node.
@@ -45,6 +54,12 @@ pub struct Cluster {
     images: HashMap<String, i64>,
     /// How many Nodes there are.
     count: usize,
+    /// How many pods on nodes are of each priority.
+    priorities: BTreeMap<i64, usize>,
+    nominees: Nominees,
+    volumes: Volumes,
+    /// How many pods on nodes use a claim, by namespace and name.
+    claimed: HashMap<(String, String), usize>,
 }
 
 impl Cluster {
@@ -62,6 +77,42 @@ impl Cluster {
     pub fn node(&self, id: NodeId) -> Option<(&Slot, &Node)> {
         let slot = self.slots.get(id as usize)?;
         Some((slot, slot.node.as_ref()?))
+    }
+
+    /// The Node of that name, with its counts.
+    pub fn named(&self, name: &str) -> Option<(NodeId, &Slot, &Node)> {
+        let id = *self.by_name.get(name)?;
+        self.node(id).map(|(slot, node)| (id, slot, node))
+    }
+
+    /// The lowest priority of a pod on a node.
+    pub fn lowest_priority(&self) -> Option<i64> {
+        self.priorities.first_key_value().map(|(lowest, _)| *lowest)
+    }
+
+    /// Pods that wait for a node that is promised to them.
+    pub fn nominees(&self) -> &Nominees {
+        &self.nominees
+    }
+
+    /// The same, to promise and to take back.
+    pub fn nominees_mut(&mut self) -> &mut Nominees {
+        &mut self.nominees
+    }
+
+    /// Claims and volumes.
+    pub fn volumes(&self) -> &Volumes {
+        &self.volumes
+    }
+
+    /// The same, to be changed.
+    pub fn volumes_mut(&mut self) -> &mut Volumes {
+        &mut self.volumes
+    }
+
+    /// Whether a pod on a node uses that claim.
+    pub fn is_claimed(&self, namespace: &str, claim: &str) -> bool {
+        self.claimed.contains_key(&(namespace.to_owned(), claim.to_owned()))
     }
 
     /// All Nodes.
@@ -151,28 +202,62 @@ impl Cluster {
             && known.pod.wants == pod.wants
         {
             known.pod = pod;
+            if let Some(slot) = self.slots.get_mut(known.node as usize) {
+                slot.renew(&known.pod);
+            }
             return std::mem::replace(&mut known.is_assumed, is_assumed) != is_assumed;
         }
         self.remove_pod(&pod.uid);
         self.learn(&pod);
         let id = self.place_of(node);
-        let Some(slot) = self.slots.get_mut(id as usize) else { return false };
-        slot.add(&pod);
+        self.lay(Placed { pod, node: id, is_assumed });
+        true
+    }
+
+    /// Puts a pod back that was lifted.
+    pub fn lay(&mut self, placed: Placed) {
+        let Some(slot) = self.slots.get_mut(placed.node as usize) else { return };
+        slot.add(&placed.pod);
         let none = Labels::new();
         let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
-        self.terms.place(&pod, &self.namespaces, id, labels, 1);
-        self.pods.insert(pod.uid.clone(), Placed { pod, node: id, is_assumed });
-        true
+        self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, 1);
+        *self.priorities.entry(placed.pod.wants.priority).or_default() += 1;
+        for claim in &placed.pod.wants.claims {
+            *self.claimed.entry((placed.pod.namespace.clone(), claim.name.clone())).or_default() += 1;
+        }
+        self.pods.insert(placed.pod.uid.clone(), placed);
+    }
+
+    /// Takes a pod off its node for a trial, whose place stays its own.
+    pub fn lift(&mut self, uid: &str) -> Option<Placed> {
+        let placed = self.pods.remove(uid)?;
+        let slot = self.slots.get_mut(placed.node as usize)?;
+        slot.take(&placed.pod);
+        let none = Labels::new();
+        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
+        self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, -1);
+        if let Some(count) = self.priorities.get_mut(&placed.pod.wants.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&placed.pod.wants.priority);
+            }
+        }
+        for claim in &placed.pod.wants.claims {
+            let key = (placed.pod.namespace.clone(), claim.name.clone());
+            if let Some(count) = self.claimed.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.claimed.remove(&key);
+                }
+            }
+        }
+        Some(placed)
     }
 
     /// Takes a pod off its node; the pod, if it was on one.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Arc<Pod>> {
-        let Placed { pod, node: id, .. } = self.pods.remove(uid)?;
-        let slot = self.slots.get_mut(id as usize)?;
-        slot.take(&pod);
-        let none = Labels::new();
-        let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
-        self.terms.place(&pod, &self.namespaces, id, labels, -1);
+        let Placed { pod, node: id, .. } = self.lift(uid)?;
+        let slot = self.slots.get(id as usize)?;
         let is_nobodys = slot.node.is_none() && slot.pods == 0;
         if is_nobodys {
             let name = self.by_name.iter().find(|(_, other)| **other == id).map(|(name, _)| name.clone());
@@ -207,7 +292,12 @@ impl Cluster {
         let weighted = wants.drawn.iter().chain(&wants.draws).map(|(_, term)| term);
         let spread = wants.spread.iter().map(|spread| &spread.term);
         let unknown = wants.near.iter().chain(&wants.apart).chain(weighted).chain(spread);
-        let unknown: Vec<Arc<Term>> = unknown.filter(|term| !self.terms.knows(term)).cloned().collect();
+        self.learn_terms(unknown);
+    }
+
+    /// Has these counted.
+    pub fn learn_terms<'a>(&mut self, terms: impl Iterator<Item = &'a Arc<Term>>) {
+        let unknown: Vec<Arc<Term>> = terms.filter(|term| !self.terms.knows(term)).cloned().collect();
         for term in unknown {
             if !self.terms.knows(&term) {
                 self.terms.begin(&term);

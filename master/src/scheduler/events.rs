@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::pod::{DEFAULT_SCHEDULER, Pod};
+use super::pod::Pod;
 use crate::controllers::{Client, Kind};
 
 /// Events that wait; more are not told. The stock recorder's.
@@ -24,14 +24,16 @@ pub struct Name {
     name: String,
     uid: String,
     revision: String,
+    scheduler: String,
 }
 
 impl Name {
     /// What tells that pod from all others.
     pub fn of(pod: &Pod) -> Self {
-        let Pod { namespace, name, uid, revision, .. } = pod;
-        let [namespace, name, uid, revision] = [namespace, name, uid, revision].map(Clone::clone);
-        Self { namespace, name, uid, revision }
+        let Pod { namespace, name, uid, revision, scheduler, .. } = pod;
+        let [namespace, name, uid, revision, scheduler] =
+            [namespace, name, uid, revision, scheduler].map(Clone::clone);
+        Self { namespace, name, uid, revision, scheduler }
     }
 }
 
@@ -40,10 +42,32 @@ impl Name {
 pub struct Told {
     /// Of whom.
     pub pod: Name,
-    /// It has a node.
-    pub is_good: bool,
+    /// What.
+    pub what: What,
     /// For people.
     pub message: String,
+}
+
+/// What becomes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It has a node.
+    Scheduled,
+    /// It has none.
+    Refused,
+    /// It is ended for another one.
+    Preempted,
+}
+
+impl What {
+    /// The type, the reason and the action of such an event; the stock scheduler's.
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Scheduled => ("Normal", "Scheduled", "Binding"),
+            Self::Refused => ("Warning", "FailedScheduling", "Scheduling"),
+            Self::Preempted => ("Normal", "Preempted", "Preempting"),
+        }
+    }
 }
 
 /// The way to who writes events.
@@ -99,8 +123,8 @@ fn name_of(told: &Told) -> String {
 }
 
 fn event(told: &Told, name: &str, now: &str) -> Value {
-    let Told { pod, is_good, message } = told;
-    let (kind, reason) = if *is_good { ("Normal", "Scheduled") } else { ("Warning", "FailedScheduling") };
+    let Told { pod, what, message } = told;
+    let (kind, reason, action) = what.words();
     json!({
         "apiVersion": "v1",
         "kind": "Event",
@@ -111,9 +135,10 @@ fn event(told: &Told, name: &str, now: &str) -> Value {
         },
         "type": kind,
         "reason": reason,
+        "action": action,
         "message": message,
-        "source": {"component": DEFAULT_SCHEDULER},
-        "reportingComponent": DEFAULT_SCHEDULER,
+        "source": {"component": pod.scheduler},
+        "reportingComponent": pod.scheduler,
         "firstTimestamp": now,
         "lastTimestamp": now,
         "count": 1,

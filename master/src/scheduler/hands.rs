@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::events::{Events, Name, Told};
+use super::events::{Events, Name, Told, What};
 use super::mind::Mind;
-use super::pod::Pod;
-use super::state::Decision;
-use crate::controllers::{Client, Error, Kind};
+use super::pod::{DISRUPTED, PREEMPTED, Pod};
+use super::state::{Decision, Promise};
+use crate::controllers::{Client, Delete, Error, Kind};
 
 /// Writes at once: enough for a store to take many with one commit, few enough that one that is slow holds few pods.
 const AT_ONCE: usize = 128;
@@ -44,7 +44,7 @@ impl Hands {
         tokio::spawn(async move {
             match decision {
                 Decision::Bind { pod, node } => hands.bind(&pod, &node).await,
-                Decision::Refused { pod, words } => hands.refuse(&pod, &words).await,
+                Decision::Refused { pod, words, promise } => hands.refuse(&pod, &words, &promise).await,
             }
             drop(free);
         });
@@ -62,7 +62,7 @@ impl Hands {
                 tracing::debug!(pod = pod.key(), node, "a pod has its node");
                 self.events.tell(Told {
                     pod: Name::of(pod),
-                    is_good: true,
+                    what: What::Scheduled,
                     message: format!("Successfully assigned {} to {node}", pod.key()),
                 });
             }
@@ -73,25 +73,92 @@ impl Hands {
         }
     }
 
-    async fn refuse(&self, pod: &Pod, words: &str) {
-        self.events.tell(Told { pod: Name::of(pod), is_good: false, message: words.to_owned() });
+    async fn refuse(&self, pod: &Pod, words: &str, promise: &Promise) {
+        self.events.tell(Told { pod: Name::of(pod), what: What::Refused, message: words.to_owned() });
+        let node = match promise {
+            Promise::Stays => pod.nominated.as_str(),
+            Promise::Over => "",
+            Promise::Made { node, .. } => node,
+        };
         let is_told = |(reason, message): &(String, String)| reason == UNSCHEDULABLE && message == words;
-        if pod.told.as_ref().is_some_and(is_told) {
-            return;
+        if !pod.told.as_ref().is_some_and(is_told) || pod.nominated != node {
+            tracing::debug!(pod = pod.key(), why = words, node, "no node can have a pod");
+            if let Err(error) = self.tell(pod, words, node).await
+                && !error.is_not_found()
+            {
+                tracing::debug!(
+                    pod = pod.key(),
+                    error = error.whole(),
+                    "cannot tell a pod why it has no node"
+                );
+            }
         }
-        tracing::debug!(pod = pod.key(), why = words, "no node can have a pod");
-        if let Err(error) = self.tell(pod, words).await
-            && !error.is_not_found()
-        {
-            tracing::debug!(pod = pod.key(), error = error.whole(), "cannot tell a pod why it has no node");
+        if let Promise::Made { node, victims, outdone } = promise {
+            self.make_room(pod, node, victims, outdone).await;
         }
     }
 
-    /// Writes the condition, unless the pod has a node by now.
-    async fn tell(&self, pod: &Pod, words: &str) -> Result<(), Error> {
+    /// Ends pods for another one.
+    async fn make_room(&self, pod: &Pod, node: &str, victims: &[Arc<Pod>], outdone: &[Arc<Pod>]) {
+        // Those that are on their way out already need not be told.
+        for victim in victims.iter().filter(|victim| !victim.wants.is_ending) {
+            if let Err(error) = self.end(victim, pod).await {
+                let (pod_key, victim) = (pod.key(), victim.key());
+                tracing::warn!(
+                    pod = pod_key,
+                    victim,
+                    error = error.whole(),
+                    "a pod cannot be ended for another one; trying again"
+                );
+                return self.mind.tell(|state, now| state.unpromised(&pod.uid, now));
+            }
+            tracing::info!(
+                pod = pod.key(),
+                victim = victim.key(),
+                node,
+                "a pod is ended for one of a higher priority"
+            );
+            let message = format!("Preempted by pod {} on node {node}", pod.uid);
+            self.events.tell(Told { pod: Name::of(victim), what: What::Preempted, message });
+        }
+        for other in outdone {
+            let none = json!({"status": {"nominatedNodeName": null}});
+            let (namespace, name) = (&other.namespace, &other.name);
+            if let Err(error) = self.client.patch_part(&Kind::POD, namespace, name, "status", none).await {
+                tracing::debug!(
+                    pod = other.key(),
+                    error = error.whole(),
+                    "a pod still says that it is promised a node"
+                );
+            }
+        }
+    }
+
+    async fn end(&self, victim: &Pod, pod: &Pod) -> Result<(), Error> {
+        let condition = json!({
+            "type": DISRUPTED, "status": "True", "reason": PREEMPTED,
+            "message": format!("{}: preempting to accommodate a higher priority pod", pod.scheduler),
+            "lastTransitionTime": now(),
+        });
+        let (namespace, name) = (&victim.namespace, &victim.name);
+        let patch = json!({"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}});
+        match self.client.patch_part(&Kind::POD, namespace, name, "status", patch).await {
+            // Another one of that name, or none any more.
+            Err(error) if error.is_not_found() || error.is_conflict() => return Ok(()),
+            other => other?,
+        };
+        let how = Delete { uid: Some(&victim.uid), ..Delete::default() };
+        match self.client.delete(&Kind::POD, namespace, name, &how).await {
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Writes the condition and the node that the pod is promised, unless it has one by now.
+    async fn tell(&self, pod: &Pod, words: &str, promised: &str) -> Result<(), Error> {
         let mut version = pod.revision.clone();
         for _ in 0..TRIES {
-            match self.write_condition(pod, &version, words).await {
+            match self.write_status(pod, &version, words, promised).await {
                 Err(error) if error.is_conflict() => {}
                 written => return written,
             }
@@ -104,16 +171,25 @@ impl Hands {
         Ok(())
     }
 
-    async fn write_condition(&self, pod: &Pod, version: &str, words: &str) -> Result<(), Error> {
+    async fn write_status(&self, pod: &Pod, version: &str, words: &str, promised: &str) -> Result<(), Error> {
         let mut condition =
             json!({"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": words});
         if pod.told.is_none() {
-            condition["lastTransitionTime"] =
-                Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into();
+            condition["lastTransitionTime"] = now().into();
         }
-        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
+        let mut patch =
+            json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
+        if pod.nominated != promised {
+            patch["status"]["nominatedNodeName"] =
+                if promised.is_empty() { Value::Null } else { promised.into() };
+        }
         self.client.patch_part(&Kind::POD, &pod.namespace, &pod.name, "status", patch).await.map(drop)
     }
+}
+
+/// As times stand in objects.
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Why a pod waits, as its condition says it.

@@ -10,7 +10,7 @@ use super::read::{labels, list, text, texts};
 pub type Labels = BTreeMap<String, String>;
 
 /// One requirement on a label.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Requirement {
     /// It has one of these values.
     In(String, Vec<String>),

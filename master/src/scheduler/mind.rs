@@ -1,25 +1,26 @@
 //! The state between those who tell it what there is and who asks it what to do next.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::labels::Labels;
-use super::node::{self, Node};
-use super::pod::{self, Pod};
-use super::read::{at, labels, text_at};
+use super::config::Config;
 use super::state::{Decision, State};
-use crate::controllers::{Json, Sieve, Table};
 
 /// The state, shared.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Mind {
     state: Mutex<State>,
     wake: Notify,
 }
 
 impl Mind {
+    /// Nothing is known yet but what was set.
+    pub fn of(config: &Config) -> Self {
+        Self { state: Mutex::new(State::of(config)), wake: Notify::new() }
+    }
+
     /// Waits for the next decision.
     pub async fn next(&self) -> Decision {
         loop {
@@ -42,88 +43,5 @@ impl Mind {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The table of pods.
-pub struct Pods(pub Arc<Mind>);
-/// The table of nodes.
-pub struct Nodes(pub Arc<Mind>);
-/// The table of namespaces.
-pub struct Namespaces(pub Arc<Mind>);
-
-fn sieve(fields: &[&'static str]) -> Sieve {
-    fields.iter().copied().fold(Sieve::nothing(), Sieve::with)
-}
-
-impl Table for Pods {
-    type Kept = Pod;
-
-    fn sieve(&self) -> Sieve {
-        sieve(pod::FIELDS)
-    }
-
-    fn keep(&self, object: &Json) -> Pod {
-        Pod::of(object)
-    }
-
-    fn replace(&self, pods: Vec<Pod>) {
-        self.0.tell(|state, now| state.replace_pods(pods, now));
-    }
-
-    fn put(&self, pod: Pod) {
-        self.0.tell(|state, now| state.put_pod(pod, now));
-    }
-
-    fn remove(&self, pod: Pod) {
-        self.0.tell(|state, now| state.remove_pod(&pod.uid, now));
-    }
-}
-
-impl Table for Nodes {
-    type Kept = Node;
-
-    fn sieve(&self) -> Sieve {
-        sieve(node::FIELDS)
-    }
-
-    fn keep(&self, object: &Json) -> Node {
-        Node::of(object)
-    }
-
-    fn replace(&self, nodes: Vec<Node>) {
-        self.0.tell(|state, now| state.replace_nodes(nodes, now));
-    }
-
-    fn put(&self, node: Node) {
-        self.0.tell(|state, now| state.put_node(node, now));
-    }
-
-    fn remove(&self, node: Node) {
-        self.0.tell(|state, now| state.remove_node(&node.name, now));
-    }
-}
-
-impl Table for Namespaces {
-    type Kept = (String, Labels);
-
-    fn sieve(&self) -> Sieve {
-        sieve(&["metadata.name", "metadata.labels", "metadata.resourceVersion"])
-    }
-
-    fn keep(&self, object: &Json) -> Self::Kept {
-        (text_at(object, "metadata.name"), labels(at(object, "metadata.labels")))
-    }
-
-    fn replace(&self, namespaces: Vec<Self::Kept>) {
-        self.0.tell(|state, now| state.replace_namespaces(namespaces, now));
-    }
-
-    fn put(&self, (name, labels): Self::Kept) {
-        self.0.tell(|state, now| state.put_namespace(&name, Some(labels), now));
-    }
-
-    fn remove(&self, (name, _): Self::Kept) {
-        self.0.tell(|state, now| state.put_namespace(&name, None, now));
     }
 }

@@ -6,15 +6,20 @@
 
 mod amounts;
 mod cluster;
+mod config;
 mod events;
+mod feeds;
 mod filter;
 mod hands;
 mod labels;
 mod lease;
 mod mind;
 mod node;
+mod nominees;
+mod owners;
 mod place;
 mod pod;
+mod preempt;
 mod queue;
 mod read;
 #[cfg(test)]
@@ -23,17 +28,18 @@ mod score;
 mod state;
 mod taints;
 mod terms;
+mod volumes;
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
+pub use self::config::Config;
 use self::events::Events;
 use self::hands::Hands;
 use self::lease::Lease;
-use self::mind::{Mind, Namespaces, Nodes, Pods};
-use crate::controllers::{Client, Complaint, Kind, follow};
+use self::mind::Mind;
+use crate::controllers::Client;
 
 /// The user it is, and its name in the server's log.
 const USER: &str = "system:kube-scheduler";
@@ -41,7 +47,7 @@ const AGENT: &str = "kube-scheduler";
 
 /// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
 /// else; who is called as before gets back what it held.
-pub async fn run(client: Client, own: &str, mut stopped: watch::Receiver<bool>) {
+pub async fn run(client: Client, own: &str, config: Config, mut stopped: watch::Receiver<bool>) {
     let client = client.for_user(USER, AGENT);
     let mut lease = Lease::new(client.clone(), own);
     loop {
@@ -51,7 +57,7 @@ pub async fn run(client: Client, own: &str, mut stopped: watch::Receiver<bool>) 
         }
         tracing::info!(holder = own, "the scheduler is running");
         tokio::select! {
-            () = schedule(client.clone()) => {}
+            () = schedule(client.clone(), &config) => {}
             () = lease.hold() => {
                 tracing::warn!(holder = own, "the scheduler has lost its lease: another one places pods, or the server does not answer");
             }
@@ -67,14 +73,9 @@ async fn told(stopped: &mut watch::Receiver<bool>) {
 }
 
 /// Places pods for as long as it is polled.
-async fn schedule(client: Client) {
-    let mind = Arc::new(Mind::default());
-    let complaint = Complaint::default();
-    let mut tasks = JoinSet::new();
-    let kind = |kind: Kind| Arc::new(kind);
-    tasks.spawn(follow(client.clone(), kind(Kind::NAMESPACE), Namespaces(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(Kind::NODE), Nodes(mind.clone()), complaint.clone()));
-    tasks.spawn(follow(client.clone(), kind(Kind::POD), Pods(mind.clone()), complaint));
+async fn schedule(client: Client, config: &Config) {
+    let mind = Arc::new(Mind::of(config));
+    let mut tasks = feeds::follow_all(&client, &mind);
     let (events, told) = Events::new();
     tasks.spawn(events::write(client.clone(), told));
     let hands = Hands::new(client, mind.clone(), events);

@@ -1,6 +1,7 @@
 //! A node as the scheduler sees it: what it has, what keeps pods off it, and what its pods ask for.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -83,11 +84,14 @@ pub struct Slot {
     pub pods: i64,
     /// The ports of the host that they take, and how often.
     pub ports: HashMap<Port, u32>,
+    /// Its pods.
+    pub who: Vec<Arc<Pod>>,
 }
 
 impl Slot {
     /// Counts a pod in.
-    pub fn add(&mut self, pod: &Pod) {
+    pub fn add(&mut self, pod: &Arc<Pod>) {
+        self.who.push(pod.clone());
         self.used.add(&pod.wants.requests);
         self.scored.add(&pod.wants.scored);
         self.pods += 1;
@@ -98,6 +102,9 @@ impl Slot {
 
     /// Counts a pod out.
     pub fn take(&mut self, pod: &Pod) {
+        if let Some(at) = self.who.iter().position(|other| other.uid == pod.uid) {
+            self.who.swap_remove(at);
+        }
         self.used.take(&pod.wants.requests);
         self.scored.take(&pod.wants.scored);
         self.pods -= 1;
@@ -108,6 +115,13 @@ impl Slot {
                     self.ports.remove(port);
                 }
             }
+        }
+    }
+
+    /// Takes in a pod that it has, as it is now.
+    pub fn renew(&mut self, pod: &Arc<Pod>) {
+        if let Some(known) = self.who.iter_mut().find(|other| other.uid == pod.uid) {
+            *known = pod.clone();
         }
     }
 }

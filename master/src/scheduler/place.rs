@@ -1,15 +1,25 @@
 //! Where a pod goes: which nodes may have it, which of those is best, and if there is none, why. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cluster::Cluster;
-use super::filter::{Kind, Prepared, Why};
-use super::node::NodeId;
-use super::pod::Pod;
+use super::config::Strategy;
+use super::filter::{Kind, Prepared, Why, crowded};
+use super::node::{Node, NodeId, Slot};
+use super::pod::{Pod, Spread};
 use super::score::scores;
 
 /// Up to so many nodes all that may have a pod are looked at; the stock scheduler's.
 const LOOK_AT_ALL: usize = 100;
+
+/// How nodes are scored for a pod.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Manner<'a> {
+    /// How it is spread unless it says so itself.
+    pub usual: &'a [Spread],
+    /// Which nodes are better by how much of them is taken.
+    pub strategy: Strategy,
+}
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +37,10 @@ pub struct Refusal {
     nodes: usize,
     /// How many of them refused it, by what they said.
     reasons: BTreeMap<Why, usize>,
-    /// How many would take it if there were fewer pods, and how many would not.
-    with_fewer: usize,
-    never: usize,
+    /// Those that might take it if there were fewer pods.
+    curable: Vec<NodeId>,
+    /// Why no node was asked: what there is of its claims.
+    of_claims: Option<String>,
 }
 
 /// Where the search goes on, so that all nodes get their turn, and what decides between nodes that are alike.
@@ -47,15 +58,30 @@ impl Turn {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
     }
+
+    /// One of so many.
+    pub fn pick(&mut self, count: usize) -> usize {
+        let count = u64::try_from(count).unwrap_or(1).max(1);
+        usize::try_from(self.next() % count).unwrap_or_default()
+    }
 }
 
-/// Decides about a pod, whose terms the cluster counts.
-pub fn place(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
-    let (feasible, refusal) = feasible(cluster, pod, turn);
+/// Decides about a pod, whose terms the cluster counts, as it does those of how it is spread unless it says so itself.
+pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Placement {
+    if let Err(words) = cluster.volumes().asked(pod) {
+        return Placement::Nowhere(Refusal {
+            nodes: cluster.count(),
+            of_claims: Some(words),
+            ..Refusal::default()
+        });
+    }
+    let crowded = crowded(cluster, pod);
+    let cluster = &*cluster;
+    let (feasible, refusal) = feasible(cluster, pod, &crowded, turn);
     let best = match feasible.as_slice() {
         [] => return Placement::Nowhere(refusal),
         [only] => *only,
-        several => best(&scores(cluster, pod, several), several, turn),
+        several => best(&scores(cluster, pod, manner, several), several, turn),
     };
     match cluster.node(best) {
         Some((_, node)) => Placement::On(node.name.clone()),
@@ -64,8 +90,20 @@ pub fn place(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
 }
 
 /// Nodes that may have the pod, as many as are enough to choose from, and what the others said that were asked.
-fn feasible(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> (Vec<NodeId>, Refusal) {
+fn feasible(
+    cluster: &Cluster,
+    pod: &Pod,
+    crowded: &HashMap<NodeId, Vec<Why>>,
+    turn: &mut Turn,
+) -> (Vec<NodeId>, Refusal) {
     let prepared = Prepared::of(cluster, pod);
+    let refuses =
+        |id, slot: &Slot, node: &Node| crowded.get(&id).cloned().or_else(|| prepared.refuses(slot, node));
+    if let Some((id, slot, node)) = cluster.nominees().node_of(&pod.uid).and_then(|name| cluster.named(name))
+        && refuses(id, slot, node).is_none()
+    {
+        return (vec![id], Refusal::default());
+    }
     let (places, enough) = (cluster.places(), enough(cluster.count()));
     let mut found = Vec::with_capacity(enough.min(cluster.count()));
     let mut refusal = Refusal { nodes: cluster.count(), ..Refusal::default() };
@@ -76,8 +114,8 @@ fn feasible(cluster: &Cluster, pod: &Pod, turn: &mut Turn) -> (Vec<NodeId>, Refu
         let Ok(id) = NodeId::try_from(place) else { break };
         let Some((slot, node)) = cluster.node(id) else { continue };
         last = place;
-        match prepared.refuses(slot, node) {
-            Some(reasons) => refusal.add(reasons),
+        match refuses(id, slot, node) {
+            Some(reasons) => refusal.add(id, reasons),
             None => found.push(id),
         }
         if found.len() == enough {
@@ -103,17 +141,13 @@ fn best(scores: &[i64], nodes: &[NodeId], turn: &mut Turn) -> NodeId {
     let most = scores.iter().copied().max().unwrap_or_default();
     let best: Vec<NodeId> =
         nodes.iter().zip(scores).filter(|(_, score)| **score == most).map(|(id, _)| *id).collect();
-    let count = u64::try_from(best.len()).unwrap_or(1).max(1);
-    let index = usize::try_from(turn.next() % count).unwrap_or_default();
-    best.get(index).copied().unwrap_or_default()
+    best.get(turn.pick(best.len())).copied().unwrap_or_default()
 }
 
 impl Refusal {
-    fn add(&mut self, reasons: Vec<Why>) {
+    fn add(&mut self, id: NodeId, reasons: Vec<Why>) {
         if reasons.iter().all(Why::is_of_pods) {
-            self.with_fewer += 1;
-        } else {
-            self.never += 1;
+            self.curable.push(id);
         }
         for why in reasons {
             *self.reasons.entry(why).or_default() += 1;
@@ -125,11 +159,22 @@ impl Refusal {
         if self.nodes == 0 {
             return BTreeSet::from([Kind::NoNodes]);
         }
-        self.reasons.keys().map(Why::kind).collect()
+        let of_claims = self.of_claims.iter().map(|_| Kind::Volumes);
+        self.reasons.keys().map(Why::kind).chain(of_claims).collect()
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Those that might take it if there were fewer pods.
+    pub fn curable(&self) -> &[NodeId] {
+        &self.curable
     }
 
     /// As the stock scheduler says it, with what it says of making room by ending pods.
-    pub fn words(&self) -> String {
+    pub fn words(&self, room: Option<&str>) -> String {
         if self.nodes == 0 {
             return "no nodes available to schedule pods".to_owned();
         }
@@ -137,20 +182,19 @@ impl Refusal {
         for (why, count) in &self.reasons {
             *counts.entry(why.words()).or_default() += count;
         }
-        let none = format!("0/{} nodes are available:", self.nodes);
-        let mut room = Vec::new();
-        if self.with_fewer > 0 {
-            room.push(format!("{} No preemption victims found for incoming pod", self.with_fewer));
-        }
-        if self.never > 0 {
-            room.push(format!("{} Preemption is not helpful for scheduling", self.never));
-        }
-        let mut told: Vec<String> =
-            counts.into_iter().map(|(words, count)| format!("{count} {words}")).collect();
-        told.sort();
-        room.sort();
-        format!("{none} {}. preemption: {none} {}.", told.join(", "), room.join(", "))
+        let why = match &self.of_claims {
+            Some(words) => format!("0/{} nodes are available: {words}.", self.nodes),
+            None => none_available(self.nodes, &counts),
+        };
+        room.map_or_else(|| why.clone(), |room| format!("{why} preemption: {room}"))
     }
+}
+
+/// That none of so many nodes will do, and how many of them say what.
+pub fn none_available(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
+    let mut told: Vec<String> = reasons.iter().map(|(words, count)| format!("{count} {words}")).collect();
+    told.sort();
+    format!("0/{nodes} nodes are available: {}.", told.join(", "))
 }
 
 #[cfg(test)]

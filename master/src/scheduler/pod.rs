@@ -1,10 +1,12 @@
 //! A pod as the scheduler sees it: what it asks of a node, read once.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
 use api::resources::{pod_requests, slim_spec};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::amounts::Amounts;
@@ -22,6 +24,10 @@ const HARD_WEIGHT: i64 = 1;
 /// Who places pods that name nobody.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
+/// The condition of a pod that is ended by the cluster, and its reason where that is for another pod.
+pub const DISRUPTED: &str = "DisruptionTarget";
+pub const PREEMPTED: &str = "PreemptionByScheduler";
+
 /// What is read of a Pod.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
@@ -29,16 +35,21 @@ pub const FIELDS: &[&str] = &[
     "metadata.uid",
     "metadata.resourceVersion",
     "metadata.deletionTimestamp",
+    "metadata.ownerReferences",
     "metadata.labels",
     "spec.nodeName",
     "spec.schedulerName",
     "spec.priority",
+    "spec.preemptionPolicy",
     "spec.schedulingGates",
     "spec.nodeSelector",
     "spec.affinity",
     "spec.tolerations",
     "spec.topologySpreadConstraints",
     "spec.overhead",
+    "spec.volumes.name",
+    "spec.volumes.persistentVolumeClaim",
+    "spec.volumes.ephemeral",
     "spec.resources",
     "spec.containers.image",
     "spec.containers.ports",
@@ -49,6 +60,8 @@ pub const FIELDS: &[&str] = &[
     "spec.initContainers.restartPolicy",
     "status.phase",
     "status.conditions",
+    "status.nominatedNodeName",
+    "status.startTime",
 ];
 
 /// A pod.
@@ -70,6 +83,16 @@ pub struct Pod {
     pub is_over: bool,
     /// Why it could not be placed, as it says itself: reason and message.
     pub told: Option<(String, String)>,
+    /// The node that it is promised, as it says itself.
+    pub nominated: String,
+    /// Nobody is ended for it.
+    pub never_preempts: bool,
+    /// It is ended for another one.
+    pub is_preempted: bool,
+    /// When its node took it on.
+    pub started: Option<Timestamp>,
+    /// The identity of who made it, empty where that is nobody.
+    pub owner: String,
     /// What decides where it may run.
     pub wants: Wants,
 }
@@ -111,6 +134,28 @@ pub struct Wants {
     pub spread: Vec<Spread>,
     /// The images of its containers, as nodes name them.
     pub images: Vec<String>,
+    /// The claims that it uses.
+    pub claims: Vec<ClaimName>,
+}
+
+/// A claim that a pod uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimName {
+    /// Its name, in the namespace of the pod.
+    pub name: String,
+    /// It is made for the pod and goes with it.
+    pub is_ephemeral: bool,
+}
+
+impl ClaimName {
+    /// Reads a volume of a pod of that name.
+    fn of(volume: &Value, pod: &str) -> Option<Self> {
+        let is = |field: &str| volume.get(field).filter(|of| of.is_object());
+        if let Some(claim) = is("persistentVolumeClaim") {
+            return Some(Self { name: text(claim, "claimName").to_owned(), is_ephemeral: false });
+        }
+        is("ephemeral").map(|_| Self { name: format!("{pod}-{}", text(volume, "name")), is_ephemeral: true })
+    }
 }
 
 /// A port of the host.
@@ -132,7 +177,8 @@ pub struct NodeTerm {
 }
 
 impl NodeTerm {
-    fn of(term: &Value) -> Self {
+    /// Reads one.
+    pub fn of(term: &Value) -> Self {
         let read = |field: &str| list(term.get(field)).map(Requirement::of).collect();
         Self { labels: read("matchExpressions"), fields: read("matchFields") }
     }
@@ -172,8 +218,14 @@ pub struct Spread {
 impl Pod {
     /// Reads a Pod.
     pub fn of(object: &Json) -> Self {
-        let conditions = list(at(object, "status.conditions"));
-        let scheduled = conditions.filter(|condition| text(condition, "type") == "PodScheduled");
+        let conditions = |kind| {
+            list(at(object, "status.conditions")).filter(move |condition| text(condition, "type") == kind)
+        };
+        let scheduled = conditions("PodScheduled");
+        let is_controller =
+            |owner: &&Value| owner.get("controller").and_then(Value::as_bool).unwrap_or_default();
+        let owner = list(at(object, "metadata.ownerReferences")).find(is_controller);
+        let mut disrupted = conditions(DISRUPTED);
         let refused = scheduled.filter(|condition| text(condition, "status") == "False");
         let told = refused.map(|said| (text(said, "reason").to_owned(), text(said, "message").to_owned()));
         let scheduler = match text_at(object, "spec.schedulerName") {
@@ -189,8 +241,24 @@ impl Pod {
             scheduler,
             is_over: matches!(text_at(object, "status.phase").as_str(), "Succeeded" | "Failed"),
             told: told.last(),
+            nominated: text_at(object, "status.nominatedNodeName"),
+            never_preempts: text_at(object, "spec.preemptionPolicy") == "Never",
+            is_preempted: disrupted
+                .any(|said| text(said, "status") == "True" && text(said, "reason") == PREEMPTED),
+            started: text_at(object, "status.startTime").parse().ok(),
+            owner: owner.map(|owner| text(owner, "uid").to_owned()).unwrap_or_default(),
             wants: Wants::of(object),
         }
+    }
+
+    /// When it began; one that has not yet has done so last.
+    pub fn began(&self) -> Timestamp {
+        self.started.unwrap_or(Timestamp::MAX)
+    }
+
+    /// The order of those who are spared: a high priority first, then who began first.
+    pub fn importance(&self) -> (Reverse<i64>, Timestamp) {
+        (Reverse(self.wants.priority), self.began())
     }
 
     /// Namespace and name, as a log has them.
@@ -260,6 +328,9 @@ impl Wants {
             spread: list(spec("topologySpreadConstraints"))
                 .map(|spread| Spread::of(spread, &namespace, &own))
                 .collect(),
+            claims: list(spec("volumes"))
+                .filter_map(|volume| ClaimName::of(volume, &text_at(object, "metadata.name")))
+                .collect(),
             images: containers().map(|container| image_name(text(container, "image"))).collect(),
             labels: own,
         }
@@ -267,6 +338,19 @@ impl Wants {
 }
 
 impl Spread {
+    /// One that need not be kept, of a pod that its term means.
+    pub fn rather(term: Arc<Term>, max_skew: i64) -> Self {
+        Self {
+            term,
+            max_skew,
+            min_domains: 1,
+            is_hard: false,
+            honors_affinity: true,
+            honors_taints: false,
+            selects_itself: true,
+        }
+    }
+
     fn of(constraint: &Value, namespace: &str, own: &Labels) -> Self {
         let number = |field: &str| constraint.get(field).and_then(Value::as_i64).unwrap_or(1);
         let mut selector = Selector::of(constraint.get("labelSelector"));

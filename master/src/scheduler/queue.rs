@@ -165,6 +165,13 @@ impl Queue {
         helped.iter().for_each(|uid| self.resume(uid, now));
     }
 
+    /// A pod that waits for a change is looked at again without one, after its pause.
+    pub fn look_again(&mut self, uid: &str, now: Instant) {
+        if self.entries.get(uid).is_some_and(|entry| matches!(entry.waits, Waits::Change(_))) {
+            self.resume(uid, now);
+        }
+    }
+
     fn failed(&mut self, uid: &str, now: Instant) {
         if let Some(entry) = self.entries.get_mut(uid) {
             entry.failures = entry.failures.saturating_add(1);

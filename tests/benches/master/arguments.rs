@@ -19,12 +19,21 @@ pub enum Part {
     Watches,
     /// (f) Machines become nodes.
     Joins,
+    /// (g) Pods get nodes.
+    Schedule,
 }
 
 impl Part {
     /// All of them, in the order of their letters.
-    const ALL: [Self; 6] =
-        [Self::Start, Self::Memory, Self::Creates, Self::Requests, Self::Watches, Self::Joins];
+    const ALL: [Self; 7] = [
+        Self::Start,
+        Self::Memory,
+        Self::Creates,
+        Self::Requests,
+        Self::Watches,
+        Self::Joins,
+        Self::Schedule,
+    ];
 }
 
 /// How the bench was called.
@@ -41,6 +50,10 @@ pub struct Arguments {
     pub watchers: usize,
     /// Machines that become nodes at once.
     pub joins: usize,
+    /// Nodes of the clusters in which pods get nodes, one after the other.
+    pub schedule_nodes: Vec<usize>,
+    /// How many pods get nodes there.
+    pub schedule_pods: usize,
     /// How long each thing is done.
     pub window: Duration,
     /// After which a process has put away what its last work needed.
@@ -66,6 +79,8 @@ impl Arguments {
             clients: 16,
             watchers: 100,
             joins: 1000,
+            schedule_nodes: vec![100, 1000, 5000],
+            schedule_pods: 10_000,
             window: Duration::from_secs(10),
             settling: Duration::from_secs(5),
             large: false,
@@ -77,6 +92,7 @@ impl Arguments {
                 "--quick" => {
                     (read.starts, read.pods, read.watchers, read.nodes) = (3, 200, 10, 50);
                     read.joins = 50;
+                    (read.schedule_nodes, read.schedule_pods) = (vec![20, 100], 1000);
                     (read.window, read.settling) = (Duration::from_secs(1), Duration::from_secs(1));
                     read.curve = vec![500, 1500];
                 }

@@ -63,7 +63,7 @@ pub fn create(number: usize, nodes: usize) -> Request {
 }
 
 /// Runs requests of the numbers below `most` for as long as that is wanted, and says how many there were.
-async fn run(
+pub async fn run(
     way: &Way,
     clients: usize,
     most: usize,

@@ -13,6 +13,7 @@ mod large;
 mod machine;
 mod objects;
 mod requests;
+mod schedule;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod start;
@@ -36,6 +37,9 @@ async fn main() {
     }
     if arguments.wants(Part::Joins) {
         joins::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Schedule) {
+        schedule::measure(&arguments, &mut table).await;
     }
     if arguments.large {
         large::measure(&arguments, &mut table).await;

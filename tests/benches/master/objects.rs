@@ -13,10 +13,36 @@ pub fn pod(number: usize, nodes: usize) -> String {
     )
 }
 
-/// A node.
+/// A pod that has no node yet.
+pub fn waiting(number: usize) -> String {
+    unplaced(number, "web", "")
+}
+
+/// Pods of which no two of a set may be on one node.
+const SET: usize = 100;
+
+/// A pod that has no node yet and keeps apart from those of its set.
+pub fn apart(number: usize) -> String {
+    let set = number / SET;
+    let term = format!(
+        r#"{{"labelSelector":{{"matchLabels":{{"set":"s{set}"}}}},"topologyKey":"kubernetes.io/hostname"}}"#
+    );
+    let affinity = format!(
+        r#","affinity":{{"podAntiAffinity":{{"requiredDuringSchedulingIgnoredDuringExecution":[{term}]}}}}"#
+    );
+    unplaced(number, &format!("s{set}"), &affinity)
+}
+
+fn unplaced(number: usize, set: &str, more: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"pod-{number}","namespace":"default","labels":{{"app":"web","set":"{set}"}}}},"spec":{{"containers":[{{"name":"app","image":"registry.example.com/team/web:1.2.3","resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}}}}}}]{more}}}}}"#
+    )
+}
+
+/// A node that is ready and has room for a hundred pods.
 pub fn node(number: usize) -> String {
     format!(
-        r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24"}}}}"#,
+        r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"node-{number}","labels":{{"kubernetes.io/hostname":"node-{number}"}}}},"spec":{{"podCIDR":"10.{}.{}.0/24"}},"status":{{"allocatable":{{"cpu":"32","memory":"64Gi","pods":"110"}},"conditions":[{{"type":"Ready","status":"True"}}]}}}}"#,
         number / 256,
         number % 256
     )

@@ -21,11 +21,13 @@ pub enum Kind {
     Spread,
     /// Which pods are where.
     Neighbours,
+    /// Claims and the volumes they are bound to.
+    Volumes,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoNodes,
         Self::Unschedulable,
         Self::Name,
@@ -35,6 +37,7 @@ impl Kind {
         Self::Room,
         Self::Spread,
         Self::Neighbours,
+        Self::Volumes,
     ];
 }
 
@@ -70,6 +73,14 @@ pub enum Why {
     NotApart,
     /// Pods that are there want it away.
     Repelled,
+    /// Somebody has a claim that one pod may use at a time.
+    ClaimTaken,
+    /// The node does not reach a volume.
+    VolumeAffinity,
+    /// A claim would have to be bound on the node.
+    Unbound,
+    /// A claim is bound to a volume that is not there.
+    VolumeGone,
 }
 
 impl Why {
@@ -84,20 +95,29 @@ impl Why {
             Self::TooManyPods | Self::Insufficient { .. } => Kind::Room,
             Self::Skew | Self::SkewLabel => Kind::Spread,
             Self::NotNear | Self::NotApart | Self::Repelled => Kind::Neighbours,
+            Self::ClaimTaken | Self::VolumeAffinity | Self::Unbound | Self::VolumeGone => Kind::Volumes,
         }
     }
 
     /// Whether it might be otherwise with fewer pods on the node.
     pub fn is_of_pods(&self) -> bool {
         match self {
-            Self::Ports | Self::TooManyPods | Self::Skew | Self::NotApart | Self::Repelled => true,
+            Self::Ports
+            | Self::TooManyPods
+            | Self::Skew
+            | Self::NotApart
+            | Self::Repelled
+            | Self::ClaimTaken => true,
             Self::Insufficient { never, .. } => !never,
             Self::Unschedulable
             | Self::OtherName
             | Self::Taint(..)
             | Self::Affinity
             | Self::SkewLabel
-            | Self::NotNear => false,
+            | Self::NotNear
+            | Self::VolumeAffinity
+            | Self::Unbound
+            | Self::VolumeGone => false,
         }
     }
 
@@ -118,6 +138,15 @@ impl Why {
             Self::NotNear => "node(s) didn't match pod affinity rules".to_owned(),
             Self::NotApart => "node(s) didn't match pod anti-affinity rules".to_owned(),
             Self::Repelled => "node(s) didn't satisfy existing pods anti-affinity rules".to_owned(),
+            Self::ClaimTaken => {
+                "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
+                    .to_owned()
+            }
+            Self::VolumeAffinity => "node(s) had volume node affinity conflict".to_owned(),
+            Self::Unbound => "node(s) didn't find available persistent volumes to bind".to_owned(),
+            Self::VolumeGone => {
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".to_owned()
+            }
         }
     }
 }

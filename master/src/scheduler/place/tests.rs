@@ -7,17 +7,21 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::scheduler::preempt::{self, Budgets};
 use crate::scheduler::samples::{node, node_with, pod, pod_with, put, three};
 
 fn placed(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
     cluster.learn(pod);
-    place(cluster, pod, turn)
+    place(cluster, pod, &Manner::default(), turn)
 }
 
 fn words(cluster: &mut Cluster, pod: &Pod) -> String {
     match placed(cluster, pod, &mut Turn::default()) {
         Placement::On(node) => panic!("on {node}"),
-        Placement::Nowhere(refusal) => refusal.words(),
+        Placement::Nowhere(refusal) => {
+            let room = preempt::find(cluster, pod, &refusal, &Budgets::default(), &mut Turn::default());
+            refusal.words(room.words())
+        }
     }
 }
 

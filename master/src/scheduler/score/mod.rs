@@ -10,7 +10,9 @@ mod taints;
 mod tests;
 
 use super::cluster::Cluster;
+use super::config::Strategy;
 use super::node::NodeId;
+use super::place::Manner;
 use super::pod::Pod;
 
 /// The best that a view gives.
@@ -23,19 +25,28 @@ type View = fn(&Cluster, &Pod, &[NodeId]) -> Option<Vec<i64>>;
 const VIEWS: &[(View, i64)] = &[
     (taints::scores, 3),
     (node_affinity::scores, 2),
-    (spread::scores, 2),
     (pod_affinity::scores, 2),
-    (resources::least_allocated, 1),
     (resources::balanced, 1),
     (images::scores, 1),
 ];
 
+/// How much it counts that pods are spread.
+const SPREAD_WEIGHT: i64 = 2;
+/// How much it counts what is taken of a node.
+const ROOM_WEIGHT: i64 = 1;
+
 /// The score of each of these nodes, in their order.
-pub fn scores(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Vec<i64> {
+pub fn scores(cluster: &Cluster, pod: &Pod, manner: &Manner<'_>, nodes: &[NodeId]) -> Vec<i64> {
     let mut total = vec![0; nodes.len()];
-    for (view, weight) in VIEWS {
-        let Some(scores) = view(cluster, pod, nodes) else { continue };
-        for (sum, score) in total.iter_mut().zip(scores) {
+    let views = VIEWS.iter().map(|(view, weight)| (view(cluster, pod, nodes), *weight));
+    let room = match manner.strategy {
+        Strategy::Least => resources::least_allocated(cluster, pod, nodes),
+        Strategy::Most => resources::most_allocated(cluster, pod, nodes),
+        Strategy::Neither => None,
+    };
+    let spread = spread::scores(cluster, pod, manner.usual, nodes);
+    for (scores, weight) in views.chain([(spread, SPREAD_WEIGHT), (room, ROOM_WEIGHT)]) {
+        for (sum, score) in total.iter_mut().zip(scores.into_iter().flatten()) {
             *sum += weight * score;
         }
     }

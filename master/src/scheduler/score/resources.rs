@@ -8,6 +8,16 @@ use crate::scheduler::pod::Pod;
 
 /// The share that is left of processor and memory, on average.
 pub(super) fn least_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
+    Some(shares(cluster, pod, nodes, |has, taken| (has - taken).max(0)))
+}
+
+/// The share that is taken of processor and memory, on average.
+pub(super) fn most_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
+    Some(shares(cluster, pod, nodes, |has, taken| taken.min(has)))
+}
+
+/// The mean share of what `counts` makes of what a node has and what would be taken of it.
+fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -> i64) -> Vec<i64> {
     let score = |id: &NodeId| {
         let Some((slot, node)) = cluster.node(*id) else { return 0 };
         let (has, used, asked) = (&node.allocatable, &slot.scored, &pod.wants.scored);
@@ -15,13 +25,13 @@ pub(super) fn least_allocated(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) ->
             [(has.cpu_milli, used.cpu_milli + asked.cpu_milli), (has.memory, used.memory + asked.memory)];
         let (mut sum, mut count) = (0, 0);
         for (has, taken) in parts.into_iter().filter(|(has, _)| *has > 0) {
-            let left = i128::from((has - taken).max(0)) * i128::from(MOST) / i128::from(has);
-            sum += i64::try_from(left).unwrap_or(MOST);
+            let share = i128::from(counts(has, taken)) * i128::from(MOST) / i128::from(has);
+            sum += i64::try_from(share).unwrap_or(MOST);
             count += 1;
         }
         if count == 0 { 0 } else { sum / count }
     };
-    Some(nodes.iter().map(score).collect())
+    nodes.iter().map(score).collect()
 }
 
 /// How near the shares of processor and memory that are taken are to each other.

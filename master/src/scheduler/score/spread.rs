@@ -20,14 +20,19 @@ struct Wish<'a> {
     weight: f64,
 }
 
-pub(super) fn scores(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
-    let soft: Vec<&Spread> = pod.wants.spread.iter().filter(|spread| !spread.is_hard).collect();
+/// How a pod is spread that says nothing of it is a wish of nobody's: nodes without one of its labels are not left out.
+pub(super) fn scores(cluster: &Cluster, pod: &Pod, usual: &[Spread], nodes: &[NodeId]) -> Option<Vec<i64>> {
+    let is_own = !pod.wants.spread.is_empty();
+    let spread = if is_own { &pod.wants.spread } else { usual };
+    let soft: Vec<&Spread> = spread.iter().filter(|spread| !spread.is_hard).collect();
     if soft.is_empty() {
         return None;
     }
     let has_all = |id: &NodeId| {
         let node = cluster.node(*id).map(|(_, node)| node);
-        node.is_some_and(|node| soft.iter().all(|spread| node.labels.contains_key(&spread.term.key)))
+        node.is_some_and(|node| {
+            !is_own || soft.iter().all(|spread| node.labels.contains_key(&spread.term.key))
+        })
     };
     let counted: Vec<bool> = nodes.iter().map(has_all).collect();
     let how_many = counted.iter().filter(|is_counted| **is_counted).count();
@@ -37,7 +42,7 @@ pub(super) fn scores(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<V
         let (_, node) = cluster.node(*id).filter(|_| *is_counted)?;
         let mut sum = 0.0;
         for wish in &wishes {
-            let value = node.labels.get(&wish.spread.term.key)?;
+            let Some(value) = node.labels.get(&wish.spread.term.key) else { continue };
             let here = match wish.by_node {
                 Some(by_node) => by_node.get(id).copied(),
                 None => wish.counts.get(value.as_str()).copied(),

@@ -13,6 +13,11 @@ fn check(view: View, cluster: &mut Cluster, pod: &Pod, expected: Option<[i64; 3]
     assert_eq!(view(cluster, pod, &ALL), expected.map(Vec::from), "{pod:?}");
 }
 
+/// As a pod says itself that it is to be spread.
+fn own_spread(cluster: &Cluster, pod: &Pod, nodes: &[NodeId]) -> Option<Vec<i64>> {
+    spread::scores(cluster, pod, &[], nodes)
+}
+
 fn asking(name: &str, requests: Value) -> Pod {
     pod_with(name, requests, json!({}), json!({}))
 }
@@ -24,6 +29,7 @@ fn rather_where_more_is_left_and_in_balance() {
     put(&mut cluster, asking("2", json!({"cpu": "2", "memory": "1Gi"})), "b");
     let asks = asking("p", json!({"cpu": "1", "memory": "2Gi"}));
     check(resources::least_allocated, &mut cluster, &asks, Some([25, 43, 75]));
+    check(resources::most_allocated, &mut cluster, &asks, Some([75, 56, 25]));
     check(resources::balanced, &mut cluster, &asks, Some([100, 81, 100]));
     check(resources::balanced, &mut cluster, &asking("p", json!({})), None);
     // A container that asks for nothing counts a little: 100m of 4 cores and 200Mi of 8Gi.
@@ -82,10 +88,10 @@ fn rather_where_fewer_of_its_like_are() {
     put(&mut cluster, pod("1", json!({})), "a");
     put(&mut cluster, pod("2", json!({})), "a");
     put(&mut cluster, pod("3", json!({})), "c");
-    check(spread::scores, &mut cluster, &pod("p", spread("zone", 1, "DoNotSchedule")), None);
-    check(spread::scores, &mut cluster, &pod("p", spread("zone", 1, "ScheduleAnyway")), Some([33, 33, 100]));
+    check(own_spread, &mut cluster, &pod("p", spread("zone", 1, "DoNotSchedule")), None);
+    check(own_spread, &mut cluster, &pod("p", spread("zone", 1, "ScheduleAnyway")), Some([33, 33, 100]));
     let by_node = spread("kubernetes.io/hostname", 1, "ScheduleAnyway");
-    check(spread::scores, &mut cluster, &pod("p", by_node), Some([0, 100, 33]));
+    check(own_spread, &mut cluster, &pod("p", by_node), Some([0, 100, 33]));
 }
 
 #[test]
@@ -106,6 +112,7 @@ fn rather_where_large_images_are() {
 fn all_views_together_find_the_best() {
     let mut cluster = three();
     put(&mut cluster, asking("1", json!({"cpu": "2", "memory": "4Gi"})), "a");
-    let scores = scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &ALL);
+    let scores =
+        scores(&cluster, &asking("p", json!({"cpu": "1", "memory": "2Gi"})), &Manner::default(), &ALL);
     assert_eq!(scores, [125, 175, 175]);
 }

@@ -11,17 +11,21 @@ use crate::scheduler::samples::{near, node, pod, pod_with};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn state(nodes: &[&str], now: Instant) -> State {
-    let mut state = State::default();
+    let mut state = State::of(&Config::default());
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
-    state.replace_namespaces(Vec::new(), now);
-    state.replace_pods(Vec::new(), now);
+    Part::ALL.into_iter().for_each(|part| state.is_read(part));
     state
 }
 
 fn decided(state: &mut State, now: Instant) -> String {
     match state.next(now) {
         Ok(Decision::Bind { pod, node }) => format!("{} on {node}", pod.name),
-        Ok(Decision::Refused { pod, words }) => format!("{}: {words}", pod.name),
+        Ok(Decision::Refused { pod, words, promise: Promise::Made { node, victims, outdone } }) => {
+            let names =
+                |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(" ");
+            format!("{}: {words} {node} of {}, not {}", pod.name, names(&victims), names(&outdone))
+        }
+        Ok(Decision::Refused { pod, words, .. }) => format!("{}: {words}", pod.name),
         Err(_) => "nothing".to_owned(),
     }
 }
@@ -99,4 +103,48 @@ fn others_pods_and_those_that_end_are_left_alone_and_room_is_used_again() {
     state.replace_pods(Vec::new(), now);
     state.put_pod(large("s", ""), now);
     assert_eq!(decided(&mut state, now + SECOND), "s on a");
+}
+
+#[test]
+fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    let of = |name: &str, priority: i64, node: &str| {
+        pod_with(name, json!({"cpu": "3"}), json!({}), json!({"nodeName": node, "priority": priority}))
+    };
+    state.put_pod(of("low", 1, "a"), now);
+    state.put_pod(of("mid", 5, ""), now);
+    let none = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut state, now), format!("mid: {none} a of low, not "));
+    // Somebody higher comes, and the first one has to look elsewhere.
+    state.put_pod(of("high", 9, ""), now);
+    assert_eq!(decided(&mut state, now), format!("high: {none} a of low, not mid"));
+    let nobody = "preemption: 0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(decided(&mut state, now + SECOND), format!("mid: {none} {nobody}"));
+    state.remove_pod("low", now + SECOND);
+    assert_eq!(decided(&mut state, now + SECOND), "high on a");
+    state.remove_pod("high", now + SECOND);
+    assert_eq!(decided(&mut state, now + SECOND * 3), "mid on a");
+}
+
+#[test]
+fn every_scheduler_has_its_name_and_its_way() {
+    let now = Instant::now();
+    let profile =
+        |name: &str, strategy| crate::scheduler::config::Profile { name: name.to_owned(), strategy };
+    let profiles = vec![profile("packing", Strategy::Most), profile("spreading", Strategy::Least)];
+    let mut state = State::of(&Config { profiles });
+    state.replace_nodes(["a", "b"].iter().map(|name| node(name, "x")).collect(), now);
+    Part::ALL.into_iter().for_each(|part| state.is_read(part));
+    let of = |name: &str, scheduler: &str, node: &str| {
+        let spec = json!({"schedulerName": scheduler, "nodeName": node});
+        pod_with(name, json!({"cpu": "1", "memory": "2Gi"}), json!({}), spec)
+    };
+    state.put_pod(of("there", "other", "a"), now);
+    for (name, scheduler, expected) in
+        [("p", "packing", "p on a"), ("q", "spreading", "q on b"), ("r", "default-scheduler", "nothing")]
+    {
+        state.put_pod(of(name, scheduler, ""), now);
+        assert_eq!(decided(&mut state, now), expected);
+    }
 }

@@ -1,0 +1,253 @@
+//! Who is ended for whom, a line a case.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::scheduler::place::{Manner, Placement, place};
+use crate::scheduler::samples::{near, node_with, pod_with, put, three};
+
+/// A pod of that priority that asks for so many cores.
+fn of(name: &str, priority: i64, cpu: &str, mut spec: Value) -> Pod {
+    spec["priority"] = priority.into();
+    pod_with(name, json!({"cpu": cpu}), json!({"app": name.split('-').next()}), spec)
+}
+
+fn plain(name: &str, priority: i64, cpu: &str) -> Pod {
+    of(name, priority, cpu, json!({}))
+}
+
+/// The same, which began at that hour.
+fn since(name: &str, priority: i64, cpu: &str, hour: u8) -> Pod {
+    Pod { started: format!("2026-01-01T{hour:02}:00:00Z").parse().ok(), ..plain(name, priority, cpu) }
+}
+
+fn budget(app: &str, allowed: i64) -> Budget {
+    let budget = json!({
+        "metadata": {"name": app, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    });
+    Budget::of(budget.as_object().unwrap())
+}
+
+fn room(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> Option<Room> {
+    let mut all = Budgets::default();
+    all.replace(budgets.to_vec());
+    cluster.learn(pod);
+    let mut turn = Turn::default();
+    match place(cluster, pod, &Manner::default(), &mut turn) {
+        Placement::On(_) => None,
+        Placement::Nowhere(refusal) => Some(find(cluster, pod, &refusal, &all, &mut turn)),
+    }
+}
+
+/// The node and who goes, or what is said.
+fn said(cluster: &mut Cluster, pod: &Pod, budgets: &[Budget]) -> String {
+    match room(cluster, pod, budgets) {
+        None => "it fits".to_owned(),
+        Some(Room::Victims(Candidate { node, victims, violations })) => {
+            let name = &cluster.node(node).unwrap().1.name;
+            let mut text = victims.iter().fold(format!("{name}:"), |mut text, victim| {
+                write!(text, " {}", victim.name).unwrap();
+                text
+            });
+            if violations > 0 {
+                write!(text, ", {violations} broken").unwrap();
+            }
+            text
+        }
+        Some(other) => other.words().unwrap().to_owned(),
+    }
+}
+
+/// A cluster of three nodes of four cores with these pods.
+fn with(pods: &[(&str, &Pod)]) -> Cluster {
+    let mut cluster = three();
+    pods.iter().for_each(|(node, pod)| put(&mut cluster, (*pod).clone(), node));
+    cluster
+}
+
+#[test]
+fn the_least_that_is_enough_goes_from_the_node_where_it_costs_least() {
+    let high = plain("high", 100, "3");
+    let cases: &[(&[(&str, Pod)], &str)] = &[
+        // Those with whom it still fits are spared, the most important of them first.
+        (
+            &[
+                ("a", plain("1", 1, "2")),
+                ("a", plain("2", 2, "1")),
+                ("a", plain("3", 3, "1")),
+                ("b", plain("4", 200, "4")),
+                ("c", plain("5", 100, "4")),
+            ],
+            "a: 2 1",
+        ),
+        // The lowest of the highest.
+        (
+            &[
+                ("a", plain("1", 3, "4")),
+                ("b", plain("2", 1, "2")),
+                ("b", plain("3", 2, "2")),
+                ("c", plain("4", 3, "4")),
+            ],
+            "b: 3 2",
+        ),
+        // The least in sum, which is the fewest as well where they are alike.
+        (
+            &[
+                ("a", plain("1", 3, "4")),
+                ("b", plain("2", 3, "2")),
+                ("b", plain("3", 2, "2")),
+                ("c", plain("4", 9, "4")),
+            ],
+            "a: 1",
+        ),
+        // Who began last.
+        (&[("a", since("1", 3, "4", 1)), ("b", since("2", 3, "4", 5)), ("c", since("3", 3, "4", 2))], "b: 2"),
+    ];
+    for (pods, expected) in cases {
+        let pods: Vec<(&str, &Pod)> = pods.iter().map(|(node, pod)| (*node, pod)).collect();
+        assert_eq!(said(&mut with(&pods), &high, &[]), *expected, "{pods:?}");
+    }
+}
+
+#[test]
+fn budgets_are_kept_where_they_can_be() {
+    let (high, web, db) = (plain("high", 100, "3"), plain("web", 1, "4"), plain("db", 50, "4"));
+    let full = plain("full", 100, "4");
+    let mut cluster = with(&[("a", &web), ("b", &db), ("c", &full)]);
+    assert_eq!(said(&mut cluster, &high, &[]), "a: web");
+    assert_eq!(said(&mut cluster, &high, &[budget("web", 1)]), "a: web");
+    assert_eq!(said(&mut cluster, &high, &[budget("web", 0)]), "b: db");
+    assert_eq!(said(&mut cluster, &high, &[budget("web", 0), budget("db", 0)]), "a: web, 1 broken");
+    // On one node those go first whose budgets let them, however important.
+    let (one, two) = (plain("web-1", 1, "2"), plain("db-1", 50, "2"));
+    let mut cluster =
+        with(&[("a", &one), ("a", &two), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
+    let half = plain("half", 100, "2");
+    assert_eq!(said(&mut cluster, &half, &[]), "a: web-1");
+    assert_eq!(said(&mut cluster, &half, &[budget("web", 0)]), "a: db-1");
+}
+
+#[test]
+fn a_node_that_would_refuse_it_anyway_is_left_alone() {
+    let none = "0/3 nodes are available:";
+    let never = of("never", 100, "3", json!({"preemptionPolicy": "Never"}));
+    let low = |name: &str| plain(name, 1, "4");
+    let mut cluster = with(&[("a", &low("1")), ("b", &low("2")), ("c", &low("3"))]);
+    assert_eq!(said(&mut cluster, &never, &[]), "not eligible due to preemptionPolicy=Never.");
+    let same = format!("{none} 3 No preemption victims found for incoming pod.");
+    assert_eq!(said(&mut cluster, &plain("same", 1, "3"), &[]), same);
+    let elsewhere = of("elsewhere", 100, "3", json!({"nodeSelector": {"zone": "z"}}));
+    let not_helpful = format!("{none} 3 Preemption is not helpful for scheduling.");
+    assert_eq!(said(&mut cluster, &elsewhere, &[]), not_helpful);
+    for name in ["a", "b"] {
+        let taint = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
+        cluster.put_node(node_with(name, "x", taint));
+    }
+    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), "c: 3");
+    // Somebody of a higher priority has most of it.
+    let mut cluster = with(&[
+        ("a", &plain("1", 200, "3")),
+        ("a", &plain("2", 1, "1")),
+        ("b", &plain("3", 200, "4")),
+        ("c", &plain("4", 200, "4")),
+    ]);
+    let still = format!("{none} 1 Insufficient cpu, 2 No preemption victims found for incoming pod.");
+    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), still);
+}
+
+#[test]
+fn who_is_in_the_way_need_not_be_large() {
+    let apart = near("podAntiAffinity", "web", "zone");
+    let (web, other, kept) = (plain("web", 1, "1"), plain("other", 1, "1"), plain("web-kept", 200, "1"));
+    let mut cluster = with(&[("a", &web), ("a", &other), ("c", &kept)]);
+    // In zone x another node has the pod in the way, which cannot be cured on `b`.
+    assert_eq!(said(&mut cluster, &of("high", 100, "1", apart), &[]), "a: web");
+    let repels = of("repels", 1, "1", near("podAntiAffinity", "high", "kubernetes.io/hostname"));
+    let full = |name: &str| plain(name, 200, "4");
+    let mut cluster = with(&[("a", &repels), ("b", &full("1")), ("c", &full("2"))]);
+    assert_eq!(said(&mut cluster, &plain("high", 100, "1"), &[]), "a: repels");
+}
+
+#[test]
+fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
+    let (low, full) = (plain("low", 1, "4"), plain("full", 200, "4"));
+    let mut cluster = with(&[("a", &low), ("b", &full), ("c", &Pod { uid: "c".into(), ..full.clone() })]);
+    let high = Arc::new(plain("high", 100, "3"));
+    assert_eq!(said(&mut cluster, &high, &[]), "a: low");
+    cluster.nominees_mut().promise(high.clone(), "a");
+    // For who is not higher it counts, whatever goes.
+    let none = "0/3 nodes are available: 1 Insufficient cpu, 2 No preemption victims found for incoming pod.";
+    assert_eq!(said(&mut cluster, &plain("as-high", 100, "3"), &[]), none);
+    assert_eq!(said(&mut cluster, &plain("higher", 101, "3"), &[]), "a: low");
+    assert_eq!(cluster.nominees().outdone(&plain("higher", 101, "3"), "a").len(), 1);
+    // While somebody goes for it, nobody else does.
+    let going = Pod { is_preempted: true, ..of("low", 1, "4", json!({})) };
+    let mut ending = going.clone();
+    ending.wants.is_ending = true;
+    put(&mut cluster, ending, "a");
+    assert_eq!(
+        said(&mut cluster, &high, &[]),
+        "not eligible due to a terminating pod on the nominated node."
+    );
+    cluster.remove_pod("low");
+    assert_ne!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
+    assert_eq!(said(&mut cluster, &plain("small", 1, "1"), &[]), "it fits");
+    assert_eq!(said(&mut cluster, &high, &[]), "it fits");
+    cluster.nominees_mut().remove("high");
+    assert_eq!(said(&mut cluster, &plain("later", 1, "2"), &[]), "it fits");
+}
+
+#[test]
+fn what_the_server_says_of_a_promise_holds_once_it_has_said_it() {
+    let mut nominees = crate::scheduler::nominees::Nominees::default();
+    let says = |node: &str| Arc::new(Pod { nominated: node.to_owned(), ..plain("p", 1, "1") });
+    nominees.promise(says(""), "a");
+    nominees.take_in(&says(""));
+    assert_eq!(nominees.node_of("p"), Some("a"), "the server does not know yet");
+    nominees.take_in(&says("a"));
+    nominees.take_in(&says("b"));
+    assert_eq!(nominees.node_of("p"), Some("b"));
+    nominees.take_in(&says(""));
+    assert_eq!(nominees.node_of("p"), None);
+}
+
+proptest! {
+    #[test]
+    fn whoever_goes_is_lower_all_of_them_are_needed_and_nothing_else_changes(
+        pods in proptest::collection::vec((0_usize..3, 0_i64..6, 1_i64..5), 0..14),
+        (priority, cpu) in (0_i64..6, 1_i64..5),
+    ) {
+        let mut cluster = three();
+        for (number, (node, priority, cpu)) in pods.iter().enumerate() {
+            let pod = plain(&format!("p{number}"), *priority, &cpu.to_string());
+            let name = ["a", "b", "c"][*node];
+            let has_room = cluster.named(name).is_some_and(|(_, slot, _)| slot.used.cpu_milli + cpu * 1000 <= 4000);
+            if has_room {
+                put(&mut cluster, pod, name);
+            }
+        }
+        let pod = plain("new", priority, &cpu.to_string());
+        let counts = |cluster: &Cluster| -> Vec<(i64, i64, usize)> {
+            cluster.nodes().map(|(_, slot, _)| (slot.used.cpu_milli, slot.pods, slot.who.len())).collect()
+        };
+        let before = counts(&cluster);
+        let found = room(&mut cluster, &pod, &[]);
+        prop_assert_eq!(counts(&cluster), before);
+        if let Some(Room::Victims(Candidate { node, victims, .. })) = found {
+            prop_assert!(victims.iter().all(|victim| victim.wants.priority < priority));
+            let used = cluster.node(node).unwrap().0.used.cpu_milli;
+            let sizes: Vec<i64> = victims.iter().map(|victim| victim.wants.requests.cpu_milli).collect();
+            let freed: i64 = sizes.iter().sum();
+            prop_assert!(used - freed + cpu * 1000 <= 4000);
+            for size in sizes {
+                prop_assert!(used - freed + size + cpu * 1000 > 4000, "one of them need not have gone");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Claims of pods, the volumes they are bound to, and when a class binds them.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::pod::{NodeTerm, Pod};
+use super::read::{at, list, text_at, texts};
+use crate::controllers::Json;
+
+/// What is read of a PersistentVolumeClaim.
+pub const CLAIM_FIELDS: &[&str] = &[
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.resourceVersion",
+    "metadata.deletionTimestamp",
+    "metadata.annotations",
+    "spec.volumeName",
+    "spec.storageClassName",
+    "spec.accessModes",
+    "status.phase",
+];
+/// What is read of a PersistentVolume.
+pub const VOLUME_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "spec.nodeAffinity"];
+/// What is read of a StorageClass.
+pub const CLASS_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "volumeBindingMode"];
+
+/// What whoever binds a claim writes on it when that is done.
+const BOUND: &str = "pv.kubernetes.io/bind-completed";
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Claim {
+    key: (String, String),
+    volume: String,
+    class: String,
+    is_bound: bool,
+    is_lost: bool,
+    is_ending: bool,
+    /// One pod may use it at a time.
+    is_one_pods: bool,
+}
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Volume {
+    name: String,
+    /// Where it can be reached, unless that is everywhere.
+    terms: Option<Vec<NodeTerm>>,
+}
+
+/// A StorageClass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Class {
+    name: String,
+    /// It binds a claim once a pod that uses it has its node.
+    waits: bool,
+}
+
+impl Claim {
+    /// Reads one.
+    pub fn of(object: &Json) -> Self {
+        let phase = text_at(object, "status.phase");
+        let volume = text_at(object, "spec.volumeName");
+        let annotations = at(object, "metadata.annotations").and_then(Value::as_object);
+        let is_bound = phase == "Bound" || annotations.is_some_and(|all| all.contains_key(BOUND));
+        Self {
+            key: (text_at(object, "metadata.namespace"), text_at(object, "metadata.name")),
+            is_bound: is_bound && !volume.is_empty(),
+            volume,
+            class: text_at(object, "spec.storageClassName"),
+            is_lost: phase == "Lost",
+            is_ending: at(object, "metadata.deletionTimestamp").is_some_and(|time| !time.is_null()),
+            is_one_pods: texts(at(object, "spec.accessModes")).iter().any(|mode| mode == "ReadWriteOncePod"),
+        }
+    }
+}
+
+impl Volume {
+    /// Reads one.
+    pub fn of(object: &Json) -> Self {
+        let terms = at(object, "spec.nodeAffinity.required.nodeSelectorTerms");
+        let terms = terms.map(|terms| list(Some(terms)).map(NodeTerm::of).collect());
+        Self { name: text_at(object, "metadata.name"), terms }
+    }
+}
+
+impl Class {
+    /// Reads one.
+    pub fn of(object: &Json) -> Self {
+        let mode = object.get("volumeBindingMode").and_then(Value::as_str);
+        Self { name: text_at(object, "metadata.name"), waits: mode == Some("WaitForFirstConsumer") }
+    }
+}
+
+/// All claims, volumes and classes there are.
+#[derive(Debug, Default)]
+pub struct Volumes {
+    claims: HashMap<(String, String), Claim>,
+    volumes: HashMap<String, Volume>,
+    classes: HashMap<String, Class>,
+}
+
+/// What the claims of a pod ask of nodes.
+#[derive(Debug, Default)]
+pub struct Asked<'a> {
+    /// Where its volumes can be reached, of those that cannot be everywhere.
+    pub terms: Vec<&'a [NodeTerm]>,
+    /// One is bound to a volume that is not there.
+    pub is_volume_gone: bool,
+    /// One would be bound on the node, which nobody does.
+    pub is_unbound: bool,
+    /// Claims that one pod may use at a time.
+    pub one_pods: Vec<&'a str>,
+}
+
+impl Volumes {
+    /// Takes in all claims there are.
+    pub fn replace_claims(&mut self, claims: Vec<Claim>) {
+        self.claims = claims.into_iter().map(|claim| (claim.key.clone(), claim)).collect();
+    }
+
+    /// Takes in a claim as it is now.
+    pub fn put_claim(&mut self, claim: Claim) {
+        self.claims.insert(claim.key.clone(), claim);
+    }
+
+    /// Takes a claim out.
+    pub fn remove_claim(&mut self, claim: &Claim) {
+        self.claims.remove(&claim.key);
+    }
+
+    /// Takes in all volumes there are.
+    pub fn replace_volumes(&mut self, volumes: Vec<Volume>) {
+        self.volumes = volumes.into_iter().map(|volume| (volume.name.clone(), volume)).collect();
+    }
+
+    /// Takes in a volume as it is now.
+    pub fn put_volume(&mut self, volume: Volume) {
+        self.volumes.insert(volume.name.clone(), volume);
+    }
+
+    /// Takes a volume out.
+    pub fn remove_volume(&mut self, volume: &Volume) {
+        self.volumes.remove(&volume.name);
+    }
+
+    /// Takes in all classes there are.
+    pub fn replace_classes(&mut self, classes: Vec<Class>) {
+        self.classes = classes.into_iter().map(|class| (class.name.clone(), class)).collect();
+    }
+
+    /// Takes in a class as it is now.
+    pub fn put_class(&mut self, class: Class) {
+        self.classes.insert(class.name.clone(), class);
+    }
+
+    /// Takes a class out.
+    pub fn remove_class(&mut self, class: &Class) {
+        self.classes.remove(&class.name);
+    }
+
+    /// What the claims of a pod ask of nodes.
+    ///
+    /// # Errors
+    /// Why no node at all can have it, in the words of the stock scheduler.
+    pub fn asked<'a>(&'a self, pod: &'a Pod) -> Result<Asked<'a>, String> {
+        let mut asked = Asked::default();
+        let mut is_immediate = false;
+        for wanted in &pod.wants.claims {
+            let name = &wanted.name;
+            let claim = self.claims.get(&(pod.namespace.clone(), name.clone())).ok_or_else(|| {
+                if wanted.is_ephemeral {
+                    return format!(
+                        "waiting for ephemeral volume controller to create the persistentvolumeclaim \"{name}\""
+                    );
+                }
+                format!("persistentvolumeclaim \"{name}\" not found")
+            })?;
+            let volume = &claim.volume;
+            if claim.is_lost {
+                return Err(format!(
+                    "persistentvolumeclaim \"{name}\" bound to non-existent persistentvolume \"{volume}\""
+                ));
+            }
+            if claim.is_ending {
+                return Err(format!("persistentvolumeclaim \"{name}\" is being deleted"));
+            }
+            if claim.is_one_pods {
+                asked.one_pods.push(name);
+            }
+            if claim.is_bound {
+                match self.volumes.get(volume) {
+                    Some(volume) => asked.terms.extend(volume.terms.as_deref()),
+                    None => asked.is_volume_gone = true,
+                }
+            } else if volume.is_empty() && self.classes.get(&claim.class).is_some_and(|class| class.waits) {
+                asked.is_unbound = true;
+            } else {
+                is_immediate = true;
+            }
+        }
+        if is_immediate { Err(UNBOUND.to_owned()) } else { Ok(asked) }
+    }
+}
+
+/// A claim that is to be bound before any pod uses it is not yet.
+const UNBOUND: &str = "pod has unbound immediate PersistentVolumeClaims";
+
+#[cfg(test)]
+mod tests;

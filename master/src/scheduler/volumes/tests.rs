@@ -1,0 +1,114 @@
+//! What claims do to pods, a line a case: the words of every node, `-` where it may have the pod.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::*;
+use crate::scheduler::cluster::Cluster;
+use crate::scheduler::place::{Manner, Placement, Turn, place};
+use crate::scheduler::preempt::{self, Budgets, Room};
+use crate::scheduler::samples::{pod, three};
+
+fn object(value: Value) -> Json {
+    value.as_object().unwrap().clone()
+}
+
+/// A claim with these fields of `spec` in that phase.
+fn claim(name: &str, spec: Value, phase: &str) -> Claim {
+    Claim::of(&object(json!({
+        "metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": phase},
+    })))
+}
+
+fn bound(name: &str, volume: &str, mode: &str) -> Claim {
+    claim(name, json!({"volumeName": volume, "accessModes": [mode]}), "Bound")
+}
+
+/// A volume that is in that zone alone.
+fn volume(name: &str, zone: &str) -> Volume {
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+    Volume::of(&object(json!({
+        "metadata": {"name": name}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}},
+    })))
+}
+
+fn cluster() -> Cluster {
+    let mut cluster = three();
+    let all = cluster.volumes_mut();
+    all.put_claim(bound("x", "in-x", "ReadWriteOnce"));
+    all.put_claim(bound("y", "in-y", "ReadWriteOnce"));
+    all.put_claim(bound("anywhere", "free", "ReadWriteOnce"));
+    all.put_claim(bound("alone", "free", "ReadWriteOncePod"));
+    all.put_claim(bound("gone", "none", "ReadWriteOnce"));
+    all.put_claim(claim("lost", json!({"volumeName": "none"}), "Lost"));
+    all.put_claim(claim("now", json!({"storageClassName": "now"}), "Pending"));
+    all.put_claim(claim("later", json!({"storageClassName": "later"}), "Pending"));
+    let ending = json!({"metadata": {"name": "ending", "namespace": "default", "deletionTimestamp": "t"}});
+    all.put_claim(Claim::of(&object(ending)));
+    all.put_volume(volume("in-x", "x"));
+    all.put_volume(volume("in-y", "y"));
+    all.put_volume(Volume::of(&object(json!({"metadata": {"name": "free"}}))));
+    let class = json!({"metadata": {"name": "later"}, "volumeBindingMode": "WaitForFirstConsumer"});
+    all.put_class(Class::of(&object(class)));
+    cluster
+}
+
+fn using(name: &str, claims: &[&str]) -> Pod {
+    let volumes =
+        claims.iter().map(|claim| json!({"name": claim, "persistentVolumeClaim": {"claimName": claim}}));
+    pod(name, json!({"priority": 1, "volumes": volumes.collect::<Vec<_>>()}))
+}
+
+/// Where it goes, or why it does not.
+fn said(cluster: &mut Cluster, pod: &Pod) -> String {
+    let mut turn = Turn::default();
+    match place(cluster, pod, &Manner::default(), &mut turn) {
+        Placement::On(node) => format!("on {node}"),
+        Placement::Nowhere(refusal) => refusal.words(None),
+    }
+}
+
+#[test]
+fn a_pod_goes_where_its_volumes_are() {
+    let none = |why: &str| format!("0/3 nodes are available: {why}.");
+    for (claims, expected) in [
+        (&["y"][..], "on c".to_owned()),
+        (&["y", "anywhere"], "on c".to_owned()),
+        (&["x", "y"], none("3 node(s) had volume node affinity conflict")),
+        (&["gone"], none("3 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)")),
+        (&["later"], none("3 node(s) didn't find available persistent volumes to bind")),
+        (&["now"], none("pod has unbound immediate PersistentVolumeClaims")),
+        (&["later", "now"], none("pod has unbound immediate PersistentVolumeClaims")),
+        (&["other"], none("persistentvolumeclaim \"other\" not found")),
+        (&["lost"], none("persistentvolumeclaim \"lost\" bound to non-existent persistentvolume \"none\"")),
+        (&["ending"], none("persistentvolumeclaim \"ending\" is being deleted")),
+    ] {
+        assert_eq!(said(&mut cluster(), &using("p", claims)), expected, "{claims:?}");
+    }
+    let scratch = pod("p", json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}));
+    let waits = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"p-scratch\"";
+    assert_eq!(said(&mut cluster(), &scratch), none(waits));
+}
+
+#[test]
+fn a_claim_of_one_pod_is_one_pods() {
+    let mut cluster = cluster();
+    cluster.put_pod(Arc::new(using("first", &["alone"])), "a", false);
+    let taken =
+        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode";
+    let second = using("second", &["alone"]);
+    assert_eq!(said(&mut cluster, &second), format!("0/3 nodes are available: 3 {taken}."));
+    // Who outranks it gets the claim.
+    let mut high = using("high", &["alone"]);
+    high.wants.priority = 9;
+    let Placement::Nowhere(refusal) = place(&mut cluster, &high, &Manner::default(), &mut Turn::default())
+    else {
+        panic!("it fits")
+    };
+    let found = preempt::find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
+    assert!(matches!(found, Room::Victims(found) if found.victims[0].name == "first"));
+    cluster.remove_pod("first");
+    assert!(said(&mut cluster, &second).starts_with("on "));
+}
