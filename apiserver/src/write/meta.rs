@@ -274,11 +274,15 @@ fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -
     asked(before) != asked(object) || beside(before, object).any(is_new)
 }
 
-/// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end.
+/// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end. That counts as asking something
+/// of it, as it does on a stock server.
 pub(super) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
     let metadata = metadata(object);
     if !metadata.contains_key("deletionTimestamp") {
         end(metadata, now, grace_seconds);
+        if let Some(generation) = metadata.get("generation").and_then(Value::as_i64) {
+            metadata.insert("generation".to_owned(), (generation + 1).into());
+        }
     }
 }
 

@@ -201,6 +201,23 @@ async fn status_and_spec_are_written_apart() {
 }
 
 #[tokio::test]
+async fn a_deletion_that_takes_its_time_is_counted_once() {
+    let server = Server::new().await;
+    let spec = json!({"nodeName": "n", "containers": [{"name": "c", "image": "1"}]});
+    let (_, made) = server.json("POST", PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await;
+    assert_eq!(made["metadata"]["generation"], 1);
+    let path = format!("{PODS}/p");
+    for grace in [30, 20] {
+        let (_, going) = server.json("DELETE", &path, json!({"gracePeriodSeconds": grace})).await;
+        let metadata = &going["metadata"];
+        assert_eq!(
+            (&metadata["generation"], &metadata["deletionGracePeriodSeconds"]),
+            (&json!(2), &json!(grace))
+        );
+    }
+}
+
+#[tokio::test]
 async fn every_kind_of_patch_is_taken() {
     let server = Server::new().await;
     let containers = json!([{"name": "a", "image": "1"}, {"name": "b", "image": "1"}]);

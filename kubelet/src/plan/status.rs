@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
-    ContainerStatus, HostIP, PodCondition, PodIP, PodStatus,
+    ContainerStatus, HostIP, Pod, PodCondition, PodIP, PodStatus,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -149,7 +149,7 @@ fn states(
                 let mut earlier = input.observed.attempts(name).skip(1);
                 (terminated(ended), earlier.find(|c| matches!(c.state, State::Exited(_))).map(terminated))
             }
-            None => (unknown_end(run, name), None),
+            None => (unknown_end(input.pod, run, name), None),
         };
     }
     if let Some(failure) = input.history.failures.get(&Key::Container(name.clone())) {
@@ -181,12 +181,12 @@ fn states(
     let pod_failure =
         input.history.failures.get(&Key::Sandbox).or_else(|| input.history.failures.get(&Key::Volumes));
     let message = pod_failure.map(|f| f.message.as_str()).unwrap_or_default();
-    let reason = if view.initialized() || inits(input.pod).iter().any(|c| c.name == *name) {
-        if inits(input.pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
-    } else {
-        "PodInitializing"
-    };
-    (waiting(reason, message), before())
+    (waiting(not_begun(input.pod), message), before())
+}
+
+/// The stock word for why a container has not begun that nothing is wrong with.
+fn not_begun(pod: &Pod) -> &'static str {
+    if inits(pod).is_empty() { "ContainerCreating" } else { "PodInitializing" }
 }
 
 fn waiting(reason: &str, message: &str) -> ContainerState {
@@ -212,8 +212,8 @@ fn terminated(container: &observed::Container) -> ContainerState {
 }
 
 /// A container that is gone from the engine, or never came to be, in a pod that has ended.
-fn unknown_end(run: &Run<'_>, name: &str) -> ContainerState {
-    let Some(ended) = run.ended() else { return waiting("ContainerCreating", "") };
+fn unknown_end(pod: &Pod, run: &Run<'_>, name: &str) -> ContainerState {
+    let Some(ended) = run.ended() else { return waiting(not_begun(pod), "") };
     let (reason, message) = match ended.at {
         Some(_) if ended.code == 0 => ("Completed", None),
         Some(_) => ("Error", None),

@@ -53,7 +53,11 @@ pub struct Watch {
 impl Cluster {
     /// A new one.
     pub async fn running() -> Self {
-        let master = Master::running().await;
+        Self::of(Master::running().await)
+    }
+
+    /// That master, which runs.
+    pub fn of(master: Master) -> Self {
         Self { client: master.client(), master }
     }
 

@@ -1,4 +1,4 @@
-//! What the conformance suite of Kubernetes asks of an API server, in tests of our own; `docs/conformance.md` says which line is which.
+//! What the conformance suite of Kubernetes asks of an API server and a node, in tests of our own; `docs/conformance.md` says which line is which.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -12,8 +12,18 @@ mod lifecycle;
 mod lifecycle_kinds;
 mod lists;
 mod namespaces;
+mod node;
 mod objects;
 mod page;
+mod pod_beginnings;
+mod pod_changes;
+mod pod_commands;
+mod pod_environment;
+mod pod_probes;
+mod pod_rights;
+mod pod_scheduling;
+mod pod_updates;
+mod pod_volumes;
 mod policies;
 mod quotas;
 mod services;

@@ -132,6 +132,10 @@ fn init_containers_hold_back() {
         Moment::of(spec).up().with("one", 0, exited(0, 9)).with("web", 0, running(10)),
         "Running; one=Completed(0)x0 web=Readyx0; PodReadyToStartContainers Initialized Ready ContainersReady PodScheduled",
     );
+    check(
+        Moment::of(&format!("restartPolicy: Never\n{spec}")).with("one", 0, exited(1, 9)),
+        "Failed; one=Error(1)x0 web=PodInitializingx0; PodScheduled",
+    );
 }
 
 #[test]

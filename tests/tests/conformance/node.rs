@@ -1,0 +1,223 @@
+//! A master and a node that has joined it: its kubelet runs what the master gives it, on the engine of this machine.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tests::{IMAGE, Master, Pod, World, wait_until};
+
+use crate::cluster::{Answer, Cluster};
+
+/// How long all pods of a table may take together.
+const TABLE: Duration = Duration::from_secs(120);
+
+/// A node and its master.
+pub struct Node {
+    /// The node; first, so that it goes first.
+    pub world: World,
+    /// Its master.
+    pub cluster: Cluster,
+}
+
+/// A pod that runs to its end, and what its container `main` has written then.
+pub struct Case {
+    /// Its name, with its namespace before a slash where that is not `default`.
+    pub name: String,
+    /// The pod, without what every pod of a node here has.
+    pub pod: Value,
+    /// All of it but blanks at its ends; `{/status/podIP}` is what the pod has there.
+    pub prints: String,
+}
+
+impl Node {
+    /// One that is Ready. Its pods are put on it by who makes them.
+    pub async fn running(name: &str) -> Self {
+        Self::joined(name, "--scheduler=false").await
+    }
+
+    /// One whose master has a scheduler.
+    pub async fn scheduled(name: &str) -> Self {
+        Self::joined(name, "--scheduler=true").await
+    }
+
+    async fn joined(name: &str, flag: &str) -> Self {
+        let flags =
+            ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve", flag];
+        let mut master = Master::new().with_flags(flags);
+        master.start().await;
+        let cluster = Cluster::of(master);
+        let world = join(&cluster, name).await;
+        cluster.until("/api/v1/namespaces/default/serviceaccounts/default", |_| true).await;
+        Self { world, cluster }
+    }
+
+    /// What the master has of the node.
+    pub async fn told(&self) -> Value {
+        self.cluster.get(&format!("/api/v1/nodes/{}", self.world.node)).await.is(200)
+    }
+
+    /// A pod with what every pod here has, where it does not say otherwise: no scheduler has to find its node, and it is not begun again.
+    pub fn pod(&self, name: &str, mut pod: Value) -> Value {
+        let (_, name) = split(name);
+        pod["metadata"]["name"] = json!(name);
+        for (field, value) in [
+            ("nodeName", json!(self.world.node)),
+            ("automountServiceAccountToken", json!(false)),
+            ("terminationGracePeriodSeconds", json!(2)),
+            ("restartPolicy", json!("Never")),
+        ] {
+            if pod["spec"][field].is_null() {
+                pod["spec"][field] = value;
+            }
+        }
+        pod
+    }
+
+    /// Makes a pod.
+    pub async fn make(&self, name: &str, pod: Value) -> Value {
+        self.try_to_make(name, pod).await.is(201)
+    }
+
+    /// Asks for a pod, which may be refused.
+    pub async fn try_to_make(&self, name: &str, pod: Value) -> Answer {
+        let (namespace, _) = split(name);
+        self.cluster.post(&format!("/api/v1/namespaces/{namespace}/pods"), &self.pod(name, pod)).await
+    }
+
+    /// Waits until the master has a pod as it should be.
+    pub async fn until(&self, name: &str, what: &str, mut is: impl FnMut(&Pod) -> bool) -> Pod {
+        let path = path(name);
+        let look = async || match self.cluster.get(&path).await {
+            answer if answer.code == 200 => {
+                let pod = Pod(answer.body);
+                if is(&pod) { Ok(pod) } else { Err(pod.0["status"].to_string()) }
+            }
+            answer => Err(answer.text),
+        };
+        self.world.wait_within(TABLE, &format!("{name} {what}"), look).await
+    }
+
+    /// Waits until a pod is Ready.
+    pub async fn ready(&self, name: &str) -> Pod {
+        self.until(name, "to be Ready", Pod::is_ready).await
+    }
+
+    /// What a container of a pod has written.
+    pub async fn log(&self, name: &str, container: &str) -> String {
+        let answer = self.cluster.get(&format!("{}/log?container={container}", path(name))).await;
+        assert_eq!(answer.code, 200, "{name}/{container}: {}", answer.text);
+        answer.text
+    }
+
+    /// Waits until what a container has written is as it should be.
+    pub async fn log_until(
+        &self,
+        name: &str,
+        container: &str,
+        what: &str,
+        is: impl Fn(&str) -> bool,
+    ) -> String {
+        let address = format!("{}/log?container={container}", path(name));
+        let look = async || match self.cluster.get(&address).await {
+            answer if answer.code == 200 && is(&answer.text) => Ok(answer.text),
+            answer => Err(format!("{} {:?}", answer.code, answer.text)),
+        };
+        self.world.wait_for(&format!("{name}/{container} to write {what}"), look).await
+    }
+
+    /// Runs a command in a container with kubectl; what it printed.
+    pub async fn exec(&self, name: &str, container: &str, command: &[&str]) -> String {
+        let (namespace, pod) = split(name);
+        let arguments = [&["exec", "-n", namespace, pod, "-c", container, "--"], command].concat();
+        let output = self.cluster.kubectl(&arguments).await;
+        assert_eq!(output.code, 0, "{arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    /// Makes all pods of a table at once and asserts that each ends well and has written what it should.
+    pub async fn print(&self, cases: Vec<Case>) {
+        for case in &cases {
+            self.make(&case.name, case.pod.clone()).await;
+        }
+        let end = Instant::now() + TABLE;
+        let mut faults = Vec::new();
+        for case in &cases {
+            let path = path(&case.name);
+            let look = async || {
+                let pod = Pod(self.cluster.get(&path).await.is(200));
+                let has_ended = ["Succeeded", "Failed"].contains(&pod.phase());
+                if has_ended { Ok(pod) } else { Err(pod.0["status"].to_string()) }
+            };
+            match wait_until(end.saturating_duration_since(Instant::now()), look).await {
+                Err(seen) => faults.push(format!("{} does not end: {seen}", case.name)),
+                Ok(pod) => {
+                    let printed = self.log(&case.name, "main").await;
+                    let expected = filled(&case.prints, &pod);
+                    if pod.phase() != "Succeeded" || printed.trim() != expected {
+                        let (name, status) = (&case.name, &pod.0["status"]);
+                        faults.push(format!("{name} prints {printed:?}, not {expected:?}: {status}"));
+                    }
+                }
+            }
+        }
+        assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), cases.len(), faults.join("\n"));
+    }
+}
+
+/// A kubelet of that name that has joined a master and is Ready there.
+pub async fn join(cluster: &Cluster, name: &str) -> World {
+    let printed = cluster.master.verb(&["join-string"]).await;
+    let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
+    let line = format!("https://127.0.0.1:{}#{hash}", cluster.master.port);
+    let mut world =
+        World::new(name).await.with_flags(["--node-ip", "127.0.0.1", "--bootstrap", line.as_str()]);
+    world.start().await;
+    let path = format!("/api/v1/nodes/{}", world.node);
+    let look = async || match cluster.get(&path).await {
+        answer if answer.code == 200 && Pod(answer.body.clone()).is_ready() => Ok(()),
+        answer => Err(answer.text),
+    };
+    world.wait_for("the node to be Ready at the master", look).await;
+    world
+}
+
+/// A namespace and the name of a pod in it.
+fn split(name: &str) -> (&str, &str) {
+    name.split_once('/').unwrap_or(("default", name))
+}
+
+/// Where the master has a pod.
+pub fn path(name: &str) -> String {
+    let (namespace, name) = split(name);
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}
+
+/// A name for a pod, from words.
+pub fn slug(words: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '/' { c.to_ascii_lowercase() } else { '-' };
+    words.chars().map(plain).collect()
+}
+
+/// A container `main` that runs a shell script.
+pub fn shell(script: &str) -> Value {
+    json!({"name": "main", "image": IMAGE, "command": ["sh", "-c", script]})
+}
+
+/// An object with the fields of another added to it, and without those that are null.
+pub fn with(mut object: Value, more: &Value) -> Value {
+    let fields = object.as_object_mut().unwrap();
+    fields.extend(more.as_object().unwrap().clone());
+    fields.retain(|_, value| !value.is_null());
+    object
+}
+
+/// A text with what a pod has in place of pointers in braces.
+fn filled(text: &str, pod: &Pod) -> String {
+    let mut parts = text.split("{/");
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (pointer, rest) = part.split_once('}').unwrap();
+        filled += pod.text(&format!("/{pointer}"));
+        filled += rest;
+    }
+    filled
+}
