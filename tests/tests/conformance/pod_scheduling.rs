@@ -47,6 +47,9 @@ async fn pods_go_where_they_fit() {
     let here = json!({"kubernetes.io/hostname": node.world.node});
     make(&node, "nowhere", &json!({"nodeSelector": {"e2e": "nonempty"}})).await;
     fits_nowhere(&node, "nowhere", "didn't match Pod's node affinity/selector").await;
+    let label = json!({"metadata": {"labels": {"e2e": "nonempty"}}});
+    node.cluster.patch(&format!("/api/v1/nodes/{}", node.world.node), &label).await.is(200);
+    node.ready("nowhere").await;
 
     // By port of the host: an address that is all of them is in the way of any other.
     let port = tests::free_port();

@@ -13,7 +13,7 @@ use api::resources::ResourceList;
 use k8s_openapi::api::core::v1::Pod;
 
 use self::demand::Demand;
-use super::{Desired, DesiredPod};
+use super::{Desired, DesiredPod, SourceKind};
 use crate::observed::PodUid;
 use crate::spec::{self, Facts};
 
@@ -170,7 +170,8 @@ impl Admission {
             }
         }
         let pod = &candidate.pod.pod;
-        if let Some(labels) = &node.labels
+        // Labels that the master gives this node are its scheduler's to know, and may be news here.
+        if let Some(labels) = node.labels.as_ref().filter(|_| candidate.pod.source != SourceKind::Api)
             && !affinity::fits(pod, labels, &node.facts.node_name)
         {
             let message = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";

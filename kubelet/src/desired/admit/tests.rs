@@ -200,6 +200,14 @@ fn what_was_there_before_the_kubelet_is_not_asked_whether_it_fits() {
 }
 
 #[test]
+fn which_nodes_a_pod_of_the_master_likes_is_up_to_the_master() {
+    let mut given = (*pod("a", json!({"spec.nodeSelector": {"zone": "b"}}))).clone();
+    given.source = SourceKind::Api;
+    let decision = Admission::default().decide(&desired(&[Arc::new(given)]), &node());
+    assert_eq!(shown(&decision), ("a".to_owned(), BTreeMap::new()));
+}
+
+#[test]
 fn what_has_run_to_its_end_holds_nothing_and_stays_admitted() {
     let mut admission = Admission::default();
     let (done, next) = (cpu("done", "2"), cpu("next", "2"));
