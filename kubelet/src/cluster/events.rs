@@ -8,14 +8,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::is_told_elsewhere;
-use crate::identity::{Api, Trouble, chance, pause_after};
+use super::patience::{Patience, is_of_its_own};
+use crate::identity::{Api, Trouble};
 use crate::report::{Event, Events};
 
 /// The least time between two: the stock kubelet tells 50 a second.
 const BETWEEN: Duration = Duration::from_millis(20);
-/// No server is obeyed that wants to be left alone for longer.
-const LONGEST_OBEYED: Duration = Duration::from_secs(60);
 
 /// By which UID clients look for events of a pod that is the node's own, where that is another than its own.
 pub type KnownAs = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -33,7 +31,7 @@ pub struct Poster {
 impl Poster {
     /// Tells for as long as the kubelet runs.
     pub async fn run(mut self) {
-        let mut failures = 0_u32;
+        let mut patience = Patience::new();
         loop {
             let api = self.apis.borrow_and_update().clone();
             let (Some(api), Some(event)) = (api, self.events.first()) else {
@@ -43,24 +41,22 @@ impl Poster {
                 }
                 continue;
             };
-            let pause = match self.tell(&api, &event).await {
-                Ok(()) => {
-                    failures = 0;
+            match self.tell(&api, &event).await {
+                Err(trouble) if !is_of_its_own(&trouble) => {
+                    if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                        return;
+                    }
+                }
+                told => {
+                    if let Err(trouble) = told {
+                        // Its namespace is gone, or the role of nodes does not let them.
+                        tracing::debug!(%trouble, "an event is not told to the cluster");
+                    }
+                    patience.is_fine();
                     self.events.told(&event);
-                    BETWEEN
+                    tokio::time::sleep(BETWEEN).await;
                 }
-                Err(trouble) if is_final(&trouble) => {
-                    // Its namespace is gone, or the role of nodes does not let them.
-                    tracing::debug!(%trouble, "an event is not told to the cluster");
-                    self.events.told(&event);
-                    BETWEEN
-                }
-                Err(trouble) => {
-                    let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
-                    failures = failures.saturating_add(1);
-                    pause
-                }
-            };
+            }
             let lost = self.events.lost();
             if lost > 0 {
                 tracing::warn!(
@@ -68,7 +64,6 @@ impl Poster {
                     "the oldest events are not told to the cluster: there were too many to wait"
                 );
             }
-            tokio::time::sleep(pause).await;
         }
     }
 
@@ -110,12 +105,6 @@ fn made(event: &Event, known_as: &KnownAs) -> Value {
 fn counted(event: &Event) -> Value {
     let part = |name: &str| event.get(name).cloned().unwrap_or_default();
     json!({"count": part("count"), "lastTimestamp": part("lastTimestamp"), "message": part("message")})
-}
-
-/// Whether the same would be answered again.
-fn is_final(trouble: &Trouble) -> bool {
-    !is_told_elsewhere(trouble)
-        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 404 | 405 | 409 | 413 | 415 | 422, .. })
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod follow;
 mod kept;
 mod lease;
 mod node;
+mod patience;
 mod pods;
 mod register;
 mod roster;

@@ -9,8 +9,9 @@ use serde_json::{Map, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::patience::Patience;
 use super::{NODES, is_told_elsewhere, node};
-use crate::identity::{Api, Trouble, Voice, chance, pause_after};
+use crate::identity::{Api, Trouble, Voice};
 use crate::network::Members;
 
 /// How the node is is told so often though nothing has changed: the stock `nodeStatusReportFrequency`.
@@ -51,7 +52,7 @@ impl Register {
     /// Keeps it for as long as the kubelet runs.
     pub async fn run(mut self) {
         let mut there: Option<There> = None;
-        let mut failures = 0_u32;
+        let mut patience = Patience::obeying(LONGEST_OBEYED);
         loop {
             let api = self.apis.borrow_and_update().clone();
             let shown = self.shown.borrow_and_update().clone();
@@ -64,16 +65,13 @@ impl Register {
             };
             match self.keep(&api, &shown, there.take()).await {
                 Ok(found) => {
-                    failures = 0;
+                    patience.is_fine();
                     there = self.wait(found).await;
                 }
                 Err(trouble) => {
-                    self.complain(&trouble, failures);
-                    let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
-                    failures = failures.saturating_add(1);
-                    tokio::select! {
-                        changed = self.apis.changed() => if changed.is_err() { return },
-                        () = tokio::time::sleep(pause) => {}
+                    self.complain(&trouble, patience.failures());
+                    if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                        return;
                     }
                 }
             }

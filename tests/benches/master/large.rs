@@ -23,7 +23,7 @@ const LISTS: usize = 5;
 
 /// Measures and reports; nothing here has a target but the line of the curve before.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
-    let mut master = Master::new();
+    let mut master = start::master(&[]);
     start::start(&mut master).await;
     let way = Way::to(&master).unwrap();
     fill_nodes(&way, arguments.nodes).await;

@@ -3,11 +3,10 @@
 use std::time::Instant;
 
 use http::Method;
-use tests::Master;
 
 use crate::arguments::{Arguments, Part};
 use crate::client::Way;
-use crate::drive::{Request, create, fill, rate};
+use crate::drive::{Request, create, fill, fill_nodes, rate};
 use crate::objects::{PODS, PODS_A_LABEL, patch};
 use crate::shared::gauge;
 use crate::shared::table::Table;
@@ -23,27 +22,31 @@ const WHOLE_LISTS_TARGET: f64 = 100.0;
 const PATCHES_TARGET: f64 = 4500.0;
 /// Most of a core while nothing happens, per cent; ours, nobody has asked for one.
 const QUIET_TARGET: f64 = 1.0;
+/// Nodes of a small cluster.
+const NODES: usize = 100;
 /// Lists of everything are large: a few at once fill the processors.
 const WHOLE_LISTS_AT_ONCE: usize = 4;
 
 /// (c) Measures and reports.
 pub async fn creates(arguments: &Arguments, table: &mut Table) {
-    let mut master = Master::new();
+    let mut master = start::master(&[]);
     start::start(&mut master).await;
     let way = Way::to(&master).unwrap();
-    let rate = rate(&way, arguments.clients, arguments.window, |number| create(number, 100)).await;
+    fill_nodes(&way, NODES).await;
+    let rate = rate(&way, arguments.clients, arguments.window, |number| create(number, NODES)).await;
     let detail = format!("{} clients, each on the disk before it is answered", arguments.clients);
     table.at_least("(c) creates", CREATES_TARGET, rate, " /s", detail);
 }
 
 /// (b), (d), (e) Measures and reports on a master that holds pods.
 pub async fn standing(arguments: &Arguments, table: &mut Table) {
-    let mut master = Master::new();
+    let mut master = start::master(&[]);
     start::start(&mut master).await;
     let way = Way::to(&master).unwrap();
     tokio::time::sleep(arguments.settling).await;
     let idle = gauge::memory(master.pid());
-    fill(&way, 0..arguments.pods, 100).await;
+    fill_nodes(&way, NODES).await;
+    fill(&way, 0..arguments.pods, NODES).await;
     tokio::time::sleep(arguments.settling).await;
     if arguments.wants(Part::Memory) {
         let full = gauge::memory(master.pid());

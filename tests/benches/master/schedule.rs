@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use http::Method;
 use http_body_util::BodyExt as _;
 use rustix::process::Signal;
-use tests::Master;
 
 use crate::arguments::Arguments;
 use crate::client::Way;
@@ -47,7 +46,7 @@ async fn one(
     make: fn(usize) -> String,
     table: &mut Table,
 ) {
-    let mut master = Master::new();
+    let mut master = start::master(&[]);
     start::start(&mut master).await;
     let way = Way::to(&master).unwrap();
     let post =
@@ -56,7 +55,7 @@ async fn one(
     run(&way, CLIENTS, pods, || true, move |number| post(PODS, make(number))).await;
     let status = master.stop(Signal::TERM).await;
     assert!(status.success(), "{status}\n{}", master.log());
-    let mut master = master.with_flags(["--scheduler=true"]);
+    let mut master = master.with_flags(start::flags(&["--scheduler=true"]));
     start::start(&mut master).await;
     let seen = watch(&way, pods).await;
     assert!(seen.all() == pods, "{} of {pods} pods have a node\n{}", seen.all(), master.log());

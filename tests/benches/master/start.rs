@@ -39,6 +39,16 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     table.at_most("(a) binary", SIZE_TARGET, size as f64 / f64::from(1 << 20), " MiB", String::new());
 }
 
+/// A master that is not started yet, with more flags. Its nodes have no kubelets, and none of them is taken for silent.
+pub fn master(more: &[&str]) -> Master {
+    Master::new().with_flags(flags(more))
+}
+
+/// The flags of such a one.
+pub fn flags(more: &[&str]) -> Vec<String> {
+    ["--node-monitor-grace-period=10h"].iter().chain(more).map(ToString::to_string).collect()
+}
+
 /// Starts a master; milliseconds until it is ready.
 pub async fn start(master: &mut Master) -> f64 {
     let begun = Instant::now();

@@ -1,21 +1,15 @@
 //! Asks the API for the tokens of pods, one after the other, and again before they expire.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::Shared;
 use super::tokens::Question;
-use crate::cluster::is_told_elsewhere;
-use crate::identity::{Api, Trouble, chance, pause_after};
+use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, until};
+use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
-
-/// No server is obeyed that wants to be left alone for longer.
-const LONGEST_OBEYED: Duration = Duration::from_secs(60);
-/// Clocks are set: what is due is looked at at least so often.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Who asks.
 pub(super) struct Asker {
@@ -28,7 +22,7 @@ impl Asker {
     /// Asks for as long as the kubelet runs.
     pub async fn run(mut self) {
         let mut changed = self.shared.changed.subscribe();
-        let mut failures = 0_u32;
+        let mut patience = Patience::new();
         loop {
             changed.borrow_and_update();
             let api = self.apis.borrow_and_update().clone();
@@ -37,21 +31,18 @@ impl Asker {
             match (api, next) {
                 (Some(api), Ok(question)) => match self.ask(&api, &question).await {
                     Ok(()) => {
-                        failures = 0;
+                        patience.is_fine();
                         continue;
                     }
                     Err(trouble) => {
                         // Nobody is there to be asked, which is told by others; tokens that there are serve on.
-                        let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
-                        failures = failures.saturating_add(1);
-                        tokio::select! {
-                            changed = self.apis.changed() => if changed.is_err() { return },
-                            () = tokio::time::sleep(pause) => {}
+                        if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                            return;
                         }
                         continue;
                     }
                 },
-                (Some(_), Err(Some(due))) => wait = wait.min(until(due)),
+                (Some(_), Err(Some(due))) => wait = until(due),
                 (Some(_), Err(None)) | (None, _) => {}
             }
             tokio::select! {
@@ -70,7 +61,7 @@ impl Asker {
                 let given = self.shared.lock().shelf.tokens.given(question, &answer, now, chance());
                 given.err().map(|why| format!("the answer of {} {why}", api.server()))
             }
-            Err(trouble) if is_its_own(&trouble) => Some(trouble.to_string()),
+            Err(trouble) if is_of_its_own(&trouble) => Some(trouble.to_string()),
             Err(trouble) => return Err(trouble),
         };
         if let Some(why) = why {
@@ -83,14 +74,4 @@ impl Asker {
         self.shared.changed.send_replace(());
         Ok(())
     }
-}
-
-/// Whether it says something about this token, and not about the server or the node.
-fn is_its_own(trouble: &Trouble) -> bool {
-    !is_told_elsewhere(trouble)
-        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 404 | 405 | 409 | 422, .. })
-}
-
-fn until(due: Timestamp) -> Duration {
-    Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default()
 }

@@ -1,22 +1,16 @@
 //! Makes and removes the images that the API has of the pods that this node has from elsewhere, one after the other.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::watch;
 
 use super::Shared;
 use super::mirrors::Step;
-use crate::cluster::is_told_elsewhere;
+use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, until};
 use crate::desired::Desired;
-use crate::identity::{Api, Trouble, chance, pause_after};
+use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
-
-/// No server is obeyed that wants to be left alone for longer.
-const LONGEST_OBEYED: Duration = Duration::from_secs(60);
-/// Clocks are set: what is due is looked at at least so often.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Who does.
 pub(super) struct Reflector {
@@ -31,7 +25,7 @@ impl Reflector {
     /// Does so for as long as the kubelet runs.
     pub async fn run(mut self) {
         let mut changed = self.shared.changed.subscribe();
-        let mut failures = 0_u32;
+        let mut patience = Patience::new();
         self.follow();
         loop {
             changed.borrow_and_update();
@@ -44,21 +38,18 @@ impl Reflector {
             let wait = match (api, next) {
                 (Some(api), Ok(step)) => match self.take(&api, &step).await {
                     Ok(()) => {
-                        failures = 0;
+                        patience.is_fine();
                         continue;
                     }
                     Err(trouble) => {
                         // Nobody is there to be asked, which is told by others.
-                        let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
-                        failures = failures.saturating_add(1);
-                        tokio::select! {
-                            changed = self.apis.changed() => if changed.is_err() { return },
-                            () = tokio::time::sleep(pause) => {}
+                        if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                            return;
                         }
                         continue;
                     }
                 },
-                (Some(_), Err(Some(due))) => until(due).min(LONGEST_WAIT),
+                (Some(_), Err(Some(due))) => until(due),
                 (Some(_), Err(None)) | (None, _) => LONGEST_WAIT,
             };
             tokio::select! {
@@ -94,7 +85,7 @@ impl Reflector {
                 state.mirrors.done(step, now);
                 None
             }
-            Err(trouble) if is_its_own(&trouble) => {
+            Err(trouble) if is_of_its_own(&trouble) => {
                 let why = trouble.to_string();
                 let told = state.mirrors.refused(step, &why, trouble.is_code(409), now, chance());
                 told.map(|pod| (pod, why))
@@ -110,14 +101,4 @@ impl Reflector {
         }
         Ok(())
     }
-}
-
-/// Whether it says something about this pod, and not about the server or the node.
-fn is_its_own(trouble: &Trouble) -> bool {
-    !is_told_elsewhere(trouble)
-        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 404 | 405 | 409 | 413 | 422, .. })
-}
-
-fn until(due: Timestamp) -> Duration {
-    Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default()
 }

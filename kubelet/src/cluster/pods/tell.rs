@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,12 +10,10 @@ use tokio::sync::watch;
 use super::line::is_over;
 use super::{Shared, status};
 use crate::cluster::is_told_elsewhere;
-use crate::identity::{Api, Trouble, Voice, chance, pause_after};
+use crate::cluster::patience::Patience;
+use crate::identity::{Api, Trouble, Voice};
 use crate::observed::PodUid;
 use crate::report::{Latest, Reports};
-
-/// No server is obeyed that wants to be left alone for longer.
-const LONGEST_OBEYED: Duration = Duration::from_secs(60);
 
 /// Who tells.
 pub(super) struct Teller {
@@ -54,7 +51,7 @@ impl Teller {
     /// Tells for as long as the kubelet runs.
     pub async fn run(mut self) {
         let mut changed = self.shared.changed.subscribe();
-        let mut failures = 0;
+        let mut patience = Patience::new();
         loop {
             self.look();
             let api = self.apis.borrow_and_update().clone();
@@ -62,16 +59,13 @@ impl Teller {
             if let (Some(api), Some(uid)) = (api, next) {
                 match self.tell(&api, &uid).await {
                     Ok(()) => {
-                        failures = 0;
+                        patience.is_fine();
                         continue;
                     }
                     Err(trouble) => {
-                        self.complain(&trouble, failures);
-                        let pause = pause_after(&trouble, failures, LONGEST_OBEYED, chance());
-                        failures = failures.saturating_add(1);
-                        tokio::select! {
-                            changed = self.apis.changed() => if changed.is_err() { return },
-                            () = tokio::time::sleep(pause) => {}
+                        self.complain(&trouble, patience.failures());
+                        if patience.wait(&trouble, &mut self.apis).await.is_none() {
+                            return;
                         }
                         continue;
                     }
