@@ -127,7 +127,8 @@ impl Pool {
         let unwanted: Vec<PodUid> =
             self.workers.iter().filter(is_unwanted).map(|(uid, _)| uid.clone()).collect();
         for uid in unwanted {
-            self.end(&uid, None);
+            // One whose name another has now was not removed: it has the time that it is given.
+            self.end(&uid, desired.namesakes.get(&uid).map(|(pod, _)| pod));
         }
     }
 

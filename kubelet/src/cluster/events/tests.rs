@@ -57,7 +57,7 @@ async fn what_is_refused_for_good_is_let_go_and_nothing_else() {
     {
         fake.says(code, None);
         let trouble = poster.tell(&api, &event(1)).await.unwrap_err();
-        assert_eq!(is_final(&trouble), is_let_go, "{code}");
+        assert_eq!(is_of_its_own(&trouble), is_let_go, "{code}");
     }
-    assert!(!is_final(&poster.tell(&*nobody().await, &event(1)).await.unwrap_err()));
+    assert!(!is_of_its_own(&poster.tell(&*nobody().await, &event(1)).await.unwrap_err()));
 }

@@ -50,15 +50,28 @@ pub fn patch(uid: &PodUid, there: &PodStatus, own: &PodStatus) -> Option<Value> 
         status.get("conditions").and_then(Value::as_array).unwrap_or(&none).clone()
     };
     let (told, own) = (of(&stands), of(&status));
-    let is_news = |condition: &Value| {
-        let before = told.iter().find(|told| told["type"] == condition["type"]);
-        before.is_none_or(|before| condition["type"] != SCHEDULED && before != condition)
+    let news = |condition: Value| {
+        let Some(before) = told.iter().find(|told| told["type"] == condition["type"]) else {
+            return Some(condition);
+        };
+        let is_news = condition["type"] != SCHEDULED && *before != condition;
+        is_news.then(|| in_place_of(before, condition))
     };
-    let news: Vec<Value> = own.into_iter().filter(is_news).collect();
+    let news: Vec<Value> = own.into_iter().filter_map(news).collect();
     if !news.is_empty() {
         patch.insert("conditions".to_owned(), news.into());
     }
     (!patch.is_empty()).then(|| json!({"metadata": {"uid": uid.as_str()}, "status": patch}))
+}
+
+/// A condition that takes the place of another: in a merge, what is not named stays as it was.
+fn in_place_of(before: &Value, mut condition: Value) -> Value {
+    if let (Some(before), Some(now)) = (before.as_object(), condition.as_object_mut()) {
+        for field in before.keys() {
+            now.entry(field.as_str()).or_insert(Value::Null);
+        }
+    }
+    condition
 }
 
 /// As it is written.

@@ -25,8 +25,9 @@ pub(super) struct Teller {
     pub latest: BTreeMap<PodUid, Latest>,
     /// Pods that something may have to be told of.
     pub due: BTreeSet<PodUid>,
-    /// What was told last, or refused, and is not told again before another list.
-    pub tried: BTreeMap<(PodUid, About), Value>,
+    /// What was told last, or refused, and what the pod's version was then: it is not told again before that is another, or before
+    /// another list.
+    pub tried: BTreeMap<(PodUid, About), (Value, Option<u64>)>,
     /// How many lists there were then.
     pub lists: u64,
 }
@@ -120,16 +121,23 @@ impl Teller {
                 }
                 Err(trouble) => return Err(trouble),
             }
-            self.tried.insert((uid.clone(), about), sent);
+            let version = self.version(uid);
+            self.tried.insert((uid.clone(), about), (sent, version));
         }
         self.due.remove(uid);
         Ok(())
     }
 
+    /// The version of a pod, or of its image, as it is known now.
+    fn version(&self, uid: &PodUid) -> Option<u64> {
+        let state = self.shared.lock();
+        state.book.there(uid).or_else(|| state.mirrors.image_of(&state.book, uid))?.version
+    }
+
     /// The next thing to tell of a pod.
     fn word(&mut self, uid: &PodUid) -> Option<Word> {
         let latest = self.latest.get(uid)?.clone();
-        let is_tried = |about, word: &Value| self.tried.get(&(uid.clone(), about)) == Some(word);
+        let tried = |about| self.tried.get(&(uid.clone(), about));
         let mut guard = self.shared.lock();
         let state = &mut *guard;
         let is_in_doubt = state.book.is_in_doubt() || state.book.lists() == 0;
@@ -144,6 +152,9 @@ impl Teller {
         if !there.is_to_run && !is_image {
             return None;
         }
+        let is_tried = |about, word: &Value| {
+            tried(about).is_some_and(|(sent, version)| sent == word && *version == there.version)
+        };
         let path = format!("/api/v1/namespaces/{}/pods/{}", there.name.namespace, there.name.name);
         // What the engine has not shown is nothing to tell.
         let own = latest.status.as_ref().filter(|own| own.phase.as_deref() != Some("Unknown"));

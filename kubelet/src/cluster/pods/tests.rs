@@ -327,6 +327,11 @@ fn a_status_is_written_where_it_differs_and_says_nothing_of_what_others_say() {
     there["conditions"][0]["status"] = "False".into();
     let patch = patched(there).unwrap();
     assert_eq!(patch["status"], json!({"conditions": [{"type": "Ready", "status": "True", "reason": "R"}]}));
+    // What a condition said before and says no more is taken away with it.
+    let mut there = own.clone();
+    there["conditions"][0]["message"] = "not yet".into();
+    let condition = json!({"type": "Ready", "status": "True", "reason": "R", "message": null});
+    assert_eq!(patched(there).unwrap()["status"], json!({"conditions": [condition]}));
     // What has come to its end stays there.
     let over = patched(json!({"phase": "Failed", "reason": "NodeLost", "podIP": "10.0.0.8"})).unwrap();
     assert_eq!(over["status"].get("phase").or(over["status"].get("reason")), None);

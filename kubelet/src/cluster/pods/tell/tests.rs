@@ -131,6 +131,19 @@ async fn what_somebody_writes_at_that_moment_is_told_when_it_is_heard_of() {
 }
 
 #[tokio::test]
+async fn what_somebody_overwrites_again_is_told_again() {
+    let (fake, api) = Fake::start().await;
+    let mut bed = Bed::new(web("u1", 10, "Pending"));
+    bed.reports("Running");
+    for version in [10, 12, 14] {
+        bed.hear(Told::Put(web("u1", version, "Pending")));
+        fake.says(200, Some(web("u1", version + 1, "Running")));
+        bed.tell(&api).await.unwrap();
+        assert_eq!(fake.asked(), [STATUS], "{version}");
+    }
+}
+
+#[tokio::test]
 async fn nothing_is_told_of_a_pod_that_is_gone_or_of_another_of_its_name() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
