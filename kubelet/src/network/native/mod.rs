@@ -134,12 +134,13 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
-        let choosing = range::lock()?;
         let Settings { node, directory, ranges: given, host_dns, servers, is_of_cluster } = settings;
         let (records, found) = Records::open(&directory)?;
         if let Err(error) = leftovers::give_back(&directory, &node, true) {
             tracing::warn!(%error, "cannot see or write down what earlier kubelets left of the network of pods");
         }
+        // Not before: that waits for networks of pods that are on their way out, and would hold up every other node here.
+        let choosing = range::lock()?;
         let across = Across::new(&node);
         let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
