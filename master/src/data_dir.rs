@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use crate::bootstrap::{ClusterInfo, Discovery};
 use crate::kubeconfig::Kubeconfig;
+use crate::options::ApprovalPolicy;
 use crate::pki::{self, Names, Pki, files};
 
 /// The name of the lock.
@@ -50,6 +51,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
+    /// Who becomes a node: where nobody does, nobody gets a kubeconfig to join by.
+    policy: ApprovalPolicy,
 }
 
 /// The directory held against every other master for as long as this lives.
@@ -61,7 +64,13 @@ pub struct Lock {
 impl DataDir {
     /// The one at that path.
     pub fn at(path: &Path) -> Self {
-        Self { path: path.to_owned() }
+        Self { path: path.to_owned(), policy: ApprovalPolicy::default() }
+    }
+
+    /// The same of a master with that policy.
+    #[must_use]
+    pub fn with_policy(self, policy: ApprovalPolicy) -> Self {
+        Self { policy, ..self }
     }
 
     /// Where its certificates are.
@@ -140,12 +149,18 @@ impl DataDir {
 
     /// Makes `admin.kubeconfig` and `bootstrap.kubeconfig`, unless those that are there still hold for this server; says which it made.
     ///
+    /// Where nobody becomes a node the latter is taken away.
+    ///
     /// # Errors
-    /// When one that is there cannot be read or a new one not be written.
+    /// When the `admin.kubeconfig` that is there is damaged, which people may have added to, or a file cannot be read or written.
     pub fn admit(&self, pki: &Pki, address: SocketAddr, now: Timestamp) -> Result<Vec<&'static str>, Error> {
         let mut made = Vec::new();
         let all = [(ADMIN, ADMIN_USER, ADMIN_GROUP), (BOOTSTRAP, BESIDE_MASTER, BESIDE_MASTER)];
         for (file, user, group) in all {
+            if file == BOOTSTRAP && self.policy == ApprovalPolicy::AlwaysReject {
+                files::remove(&self.path.join(file))?;
+                continue;
+            }
             if self.admit_one(file, (user, group), pki, address, now)? {
                 made.push(file);
             }
@@ -165,12 +180,15 @@ impl DataDir {
         let server = format!("https://{address}");
         if let Some(bytes) = files::read(&path)? {
             let read = String::from_utf8(bytes).ok().and_then(|text| Kubeconfig::read(&text));
-            let own = read.ok_or_else(|| Error::Kubeconfig(path.clone()))?;
-            let certificates = own.credentials.certificates.as_bytes();
-            if own.server == server
-                && own.authority == pki.trusted_pem()
-                && pki.is_good_client(certificates, now)
-            {
+            if read.is_none() && file == ADMIN {
+                return Err(Error::Kubeconfig(path));
+            }
+            let is_good = |own: Kubeconfig| {
+                own.server == server
+                    && own.authority == pki.trusted_pem()
+                    && pki.is_good_client(own.credentials.certificates.as_bytes(), now)
+            };
+            if read.is_some_and(is_good) {
                 return Ok(false);
             }
         }

@@ -53,7 +53,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // Before anything else, so that whoever stops a master that has just begun is heard.
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let data_dir = DataDir::at(&options.data_dir);
+    let data_dir = DataDir::at(&options.data_dir).with_policy(options.approval.policy);
     let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
     let scheduling = scheduler::Config::load(options.scheduler_config.as_deref())?;
     let _lock = data_dir.take()?;

@@ -2,21 +2,24 @@
 //! one, and would take what lies there for that of pods that are gone.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::disk;
 use crate::node;
 use crate::observed::PodUid;
 use crate::options::Options;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::{Listed, Runtime as _};
+use crate::volumes::Volumes;
 use crate::worker;
 
-/// Sees to it that the engine has no pods of another name that this directory was of, and keeps the name for the next start. Of the
+/// Sees to it that the engine has no pods of this directory under another name that it was of, and keeps the name for the next start. Of the
 /// same name the engine is not asked.
 ///
 /// # Errors
-/// When there are such pods, or nobody can say whether there are any.
+/// When there are such pods, or nobody can say whether there are any, or the new name cannot take the place of another.
 pub(super) async fn settle(options: &Options, settings: &docker::Settings) -> anyhow::Result<()> {
     let Options { root_dir, node_name, docker_endpoint, .. } = options;
     let kept = node::kept_name(root_dir)
@@ -24,16 +27,24 @@ pub(super) async fn settle(options: &Options, settings: &docker::Settings) -> an
     if kept.as_ref() == Some(node_name) {
         return Ok(());
     }
-    let mut before = match kept {
-        Some(name) => BTreeSet::from([name]),
+    let mut before = match &kept {
+        Some(name) => BTreeSet::from([name.clone()]),
         None => worker::nodes(root_dir).await,
     };
     before.remove(node_name);
+    let volumes = Volumes::new(root_dir);
+    let here: BTreeSet<PodUid> = disk::run(move || volumes.on_disk())
+        .await
+        .with_context(|| format!("cannot read which pods {} has", root_dir.display()))?
+        .into_iter()
+        .collect();
     for name in before {
         let listed = Docker::connect(docker_endpoint, &name, settings.clone())?.list().await;
         let left = match &listed {
-            Ok(listed) if listed.is_empty() => continue,
-            Ok(listed) => what_is_left(listed),
+            Ok(listed) => match what_is_left(listed, &here) {
+                Some(left) => left,
+                None => continue,
+            },
             Err(error) => format!("whether any of its pods are left nobody can say, because {error}"),
         };
         let root_dir = root_dir.display();
@@ -43,31 +54,48 @@ pub(super) async fn settle(options: &Options, settings: &docker::Settings) -> an
              --filter label=io.kubernetes.node.name={name}), or give node {node_name} another --root-dir"
         );
     }
-    if let Err(error) = node::keep_name(root_dir, node_name) {
-        let root_dir = root_dir.display();
-        tracing::warn!(%root_dir, %error, "cannot write down which node this directory is of");
+    keep(root_dir, node_name, kept.as_deref())
+}
+
+/// Where no name is kept, the next start goes by the records of pods; by a wrong one it would go wrong.
+fn keep(root_dir: &Path, node_name: &str, before: Option<&str>) -> anyhow::Result<()> {
+    let Err(error) = node::keep_name(root_dir, node_name) else { return Ok(()) };
+    let directory = root_dir.display();
+    if let Some(before) = before {
+        return Err(error).with_context(|| {
+            format!(
+                "cannot write down in {directory} that it is of node {node_name} now, and whoever starts there as node {before} next \
+                 would lose the pods of this one: make room there and let it be written to, or start the kubelet with \
+                 --hostname-override {before}"
+            )
+        });
     }
+    tracing::warn!(root_dir = %directory, %error, "cannot write down which node this directory is of");
     Ok(())
 }
 
-/// How many pods, and whether they run.
-fn what_is_left(listed: &[Listed]) -> String {
+/// How many of the pods that are `here` on disk, and whether they run; `None` where there are none. Others of that name are of a node
+/// that has another directory.
+fn what_is_left(listed: &[Listed], here: &BTreeSet<PodUid>) -> Option<String> {
+    let listed = || listed.iter().filter(|listed| here.contains(&listed.identity.uid));
     let pods = |found: &mut dyn Iterator<Item = &Listed>| {
         found.map(|listed| &listed.identity.uid).collect::<BTreeSet<&PodUid>>().len()
     };
-    let running = pods(&mut listed.iter().filter(|listed| listed.running));
-    let all = pods(&mut listed.iter());
-    match (running, all) {
+    let running = pods(&mut listed().filter(|listed| listed.running));
+    let all = pods(&mut listed());
+    Some(match (running, all) {
+        (0, 0) => return None,
         (0, 1) => "1 of its pods is left in the engine and does not run".to_owned(),
         (0, all) => format!("{all} of its pods are left in the engine and do not run"),
         (1, _) => "1 of its pods still runs".to_owned(),
         (running, _) => format!("{running} of its pods still run"),
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    //! What is said of pods that are left.
+    //! What is said of pods that are left, and when the new name has to be kept.
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::runtime::Identity;
 
@@ -87,13 +115,29 @@ mod tests {
             state: String::new(),
         };
         let (up, down) = (true, false);
+        let here = ["a", "b", "c"].into_iter().map(PodUid::new).collect();
         for (listed, said) in [
             (vec![of("a", up), of("a", down)], "1 of its pods still runs"),
+            (vec![of("a", up), of("of another directory", up)], "1 of its pods still runs"),
             (vec![of("a", up), of("b", up), of("b", up), of("c", down)], "2 of its pods still run"),
             (vec![of("a", down), of("a", down)], "1 of its pods is left in the engine and does not run"),
             (vec![of("a", down), of("b", down)], "2 of its pods are left in the engine and do not run"),
         ] {
-            assert_eq!(what_is_left(&listed), said);
+            assert_eq!(what_is_left(&listed, &here).as_deref(), Some(said));
         }
+        assert_eq!(what_is_left(&[of("of another directory", up)], &here), None);
+        assert_eq!(what_is_left(&[], &here), None);
+    }
+
+    #[test]
+    fn a_name_that_stands_there_has_to_make_room_for_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        keep(folder.path(), "new", Some("old")).unwrap();
+        assert_eq!(node::kept_name(folder.path()).unwrap().as_deref(), Some("new"));
+        let gone = folder.path().join("gone");
+        keep(&gone, "new", None).unwrap();
+        let why = keep(&gone, "new", Some("old")).unwrap_err().to_string();
+        let says_all = [&*gone.to_string_lossy(), "node new", "--hostname-override old"];
+        assert!(says_all.iter().all(|said| why.contains(said)), "{why}");
     }
 }

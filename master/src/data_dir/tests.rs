@@ -42,6 +42,17 @@ fn the_administrators_file_is_kept_until_it_no_longer_holds() {
     assert_ne!(fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap(), bootstrap);
     assert_ne!(renewed, first, "less than a third of its life was left");
     assert!(admit("[::1]:1", 300).contains("https://[::1]:1"));
+    // Nobody adds anything to this one, and a master does not stay down for it.
+    for damaged in ["", &bootstrap[..bootstrap.len() / 2]] {
+        fs::write(folder.path().join(BOOTSTRAP), damaged).unwrap();
+        assert_eq!(directory.admit(&pki, address("[::1]:1"), now).unwrap(), [BOOTSTRAP]);
+        assert!(fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap().contains(BESIDE_MASTER));
+    }
+    let rejecting = directory.clone().with_policy(ApprovalPolicy::AlwaysReject);
+    for _ in 0..2 {
+        assert!(rejecting.admit(&pki, address("[::1]:1"), now).unwrap().is_empty());
+        assert!(!folder.path().join(BOOTSTRAP).exists());
+    }
     fs::write(&admin, &first[..first.len() / 2]).unwrap();
     let refused = directory.admit(&pki, address("127.0.0.1:1"), now).unwrap_err().to_string();
     assert!(refused.contains(ADMIN) && refused.contains("nothing was changed"), "{refused}");

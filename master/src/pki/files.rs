@@ -55,6 +55,17 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
     sync(directory)
 }
 
+/// Takes a file away, if it is there.
+///
+/// # Errors
+/// When it cannot be.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
 /// Has a directory keep what its names are now, through a lost power.
 pub fn sync(directory: &Path) -> Result<(), Error> {
     File::open(directory).and_then(|opened| opened.sync_all()).map_err(Error::io("write", directory))

@@ -85,7 +85,7 @@ impl Cluster {
         self.node(id).map(|(slot, node)| (id, slot, node))
     }
 
-    /// The lowest priority of a pod on a node.
+    /// The lowest priority of a pod on a node that may be ended for another one.
     pub fn lowest_priority(&self) -> Option<i64> {
         self.priorities.first_key_value().map(|(lowest, _)| *lowest)
     }
@@ -200,6 +200,7 @@ impl Cluster {
         if let Some(known) = self.pods.get_mut(&pod.uid)
             && self.by_name.get(node) == Some(&known.node)
             && known.pod.wants == pod.wants
+            && known.pod.is_mirror == pod.is_mirror
         {
             known.pod = pod;
             if let Some(slot) = self.slots.get_mut(known.node as usize) {
@@ -221,7 +222,9 @@ impl Cluster {
         let none = Labels::new();
         let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
         self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, 1);
-        *self.priorities.entry(placed.pod.wants.priority).or_default() += 1;
+        if !placed.pod.is_mirror {
+            *self.priorities.entry(placed.pod.wants.priority).or_default() += 1;
+        }
         for claim in &placed.pod.wants.claims {
             *self.claimed.entry((placed.pod.namespace.clone(), claim.name.clone())).or_default() += 1;
         }
@@ -236,7 +239,9 @@ impl Cluster {
         let none = Labels::new();
         let labels = slot.node.as_ref().map_or(&none, |node| &node.labels);
         self.terms.place(&placed.pod, &self.namespaces, placed.node, labels, -1);
-        if let Some(count) = self.priorities.get_mut(&placed.pod.wants.priority) {
+        if !placed.pod.is_mirror
+            && let Some(count) = self.priorities.get_mut(&placed.pod.wants.priority)
+        {
             *count -= 1;
             if *count == 0 {
                 self.priorities.remove(&placed.pod.wants.priority);

@@ -100,6 +100,9 @@ impl Hands {
 
     /// Ends pods for another one.
     async fn make_room(&self, pod: &Pod, node: &str, victims: &[Arc<Pod>], outdone: &[Arc<Pod>]) {
+        for other in outdone {
+            self.take_back(other).await;
+        }
         // Those that are on their way out already need not be told.
         for victim in victims.iter().filter(|victim| !victim.wants.is_ending) {
             if let Err(error) = self.end(victim, pod).await {
@@ -121,16 +124,20 @@ impl Hands {
             let message = format!("Preempted by pod {} on node {node}", pod.uid);
             self.events.tell(Told { pod: Name::of(victim), what: What::Preempted, message });
         }
-        for other in outdone {
-            let none = json!({"status": {"nominatedNodeName": null}});
-            let (namespace, name) = (&other.namespace, &other.name);
-            if let Err(error) = self.client.patch_part(&Kind::POD, namespace, name, "status", none).await {
-                tracing::debug!(
-                    pod = other.key(),
-                    error = error.whole(),
-                    "a pod still says that it is promised a node"
-                );
-            }
+    }
+
+    /// Says of a pod that has to make way that it is promised nothing any more, unless it has changed meanwhile.
+    async fn take_back(&self, other: &Pod) {
+        let none = withdrawn(other);
+        let (namespace, name) = (&other.namespace, &other.name);
+        if let Err(error) = self.client.patch_part(&Kind::POD, namespace, name, "status", none).await
+            && !error.is_conflict()
+        {
+            tracing::debug!(
+                pod = other.key(),
+                error = error.whole(),
+                "a pod still says that it is promised a node"
+            );
         }
     }
 
@@ -187,6 +194,13 @@ impl Hands {
     }
 }
 
+/// What takes back the node that exactly that pod is promised.
+fn withdrawn(pod: &Pod) -> Value {
+    json!({
+        "metadata": {"uid": pod.uid, "resourceVersion": pod.revision}, "status": {"nominatedNodeName": null},
+    })
+}
+
 /// As times stand in objects.
 fn now() -> String {
     Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -201,5 +215,20 @@ fn tell_of(error: &Error, pod: &Pod, node: &str) {
         tracing::debug!(pod, node, error = error_text, "somebody else came before");
     } else {
         tracing::warn!(pod, node, error = error_text, "a pod cannot be given its node; trying again");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is written.
+    use super::*;
+
+    #[test]
+    fn a_promise_is_taken_back_from_the_pod_that_was_seen_alone() {
+        let pod = Pod { uid: "u".to_owned(), revision: "7".to_owned(), ..Pod::default() };
+        assert_eq!(
+            withdrawn(&pod),
+            json!({"metadata": {"uid": "u", "resourceVersion": "7"}, "status": {"nominatedNodeName": null}})
+        );
     }
 }

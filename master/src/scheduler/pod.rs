@@ -28,6 +28,9 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 pub const DISRUPTED: &str = "DisruptionTarget";
 pub const PREEMPTED: &str = "PreemptionByScheduler";
 
+/// The annotation of a pod that its node has from elsewhere, and would make again.
+const MIRROR: &str = "kubernetes.io/config.mirror";
+
 /// What is read of a Pod.
 pub const FIELDS: &[&str] = &[
     "metadata.name",
@@ -37,6 +40,7 @@ pub const FIELDS: &[&str] = &[
     "metadata.deletionTimestamp",
     "metadata.ownerReferences",
     "metadata.labels",
+    "metadata.annotations.[kubernetes.io/config.mirror]",
     "spec.nodeName",
     "spec.schedulerName",
     "spec.priority",
@@ -89,6 +93,8 @@ pub struct Pod {
     pub never_preempts: bool,
     /// It is ended for another one.
     pub is_preempted: bool,
+    /// Its node has it from elsewhere: to delete it frees nothing.
+    pub is_mirror: bool,
     /// When its node took it on.
     pub started: Option<Timestamp>,
     /// The identity of who made it, empty where that is nobody.
@@ -245,6 +251,7 @@ impl Pod {
             never_preempts: text_at(object, "spec.preemptionPolicy") == "Never",
             is_preempted: disrupted
                 .any(|said| text(said, "status") == "True" && text(said, "reason") == PREEMPTED),
+            is_mirror: at(object, "metadata.annotations").is_some_and(|all| all.get(MIRROR).is_some()),
             started: text_at(object, "status.startTime").parse().ok(),
             owner: owner.map(|owner| text(owner, "uid").to_owned()).unwrap_or_default(),
             wants: Wants::of(object),

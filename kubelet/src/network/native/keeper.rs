@@ -17,7 +17,7 @@ use super::nodes::Joined;
 use super::range::list;
 use super::record::Record;
 use super::state::{Key, Process};
-use super::{Native, packets};
+use super::{Closed, Native, packets};
 use crate::network::members::Members;
 use crate::network::nft::Watch;
 use crate::network::tell;
@@ -118,7 +118,7 @@ impl Keeper {
         let mut next = None;
         loop {
             if !self.gives && self.native.state().is_empty() {
-                self.end().await;
+                self.end(&mut news).await;
                 return Ok(());
             }
             // It may have said something while something else was heard of.
@@ -149,14 +149,32 @@ impl Keeper {
         }
     }
 
-    /// Takes down what earlier pods had: the engine gives all others theirs.
-    async fn end(&self) {
-        tracing::info!(
-            "no pod has its network from the kubelet any more: what there was of it is taken down"
-        );
+    /// Takes down what earlier pods had, as soon as that can be: the engine gives all others theirs.
+    async fn end(&self, news: &mut News) {
         self.health.send_if_modified(|known| std::mem::replace(known, Ok(())).is_err());
-        if let Err(error) = self.native.run(Native::close).await {
-            tracing::warn!(%error, "the bridge of this node stays until the kubelet is stopped");
+        let bridge = &self.native.bridge.name;
+        let mut before = None;
+        loop {
+            let closed = self.native.run(Native::close).await.map_err(|error| error.to_string());
+            if closed == Ok(Closed::Down) {
+                tracing::info!(%bridge, "no pod has its network from the kubelet any more: what there was of it has been taken down");
+                return;
+            }
+            if before.as_ref() != Some(&closed) {
+                match &closed {
+                    Ok(closed) => closed.tell(bridge),
+                    Err(error) => {
+                        tracing::warn!(%bridge, %error, "cannot take the bridge of this node down; trying again");
+                    }
+                }
+            }
+            before = Some(closed);
+            tokio::select! {
+                _ = news.heard(&self.native) => tokio::time::sleep(SETTLES).await,
+                () = tokio::time::sleep(LOOK_ANYWAY) => {}
+            }
+            // One look is enough for all of it.
+            news.all_heard(&self.native, Due::default());
         }
     }
 

@@ -111,6 +111,29 @@ pub enum Standing {
     Lost,
 }
 
+/// What became of a network that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Closed {
+    /// Nothing is left of it.
+    Down,
+    /// It stays for pods that have something of it.
+    InUse,
+    /// It stays for so many pods behind the bridge of which nothing is known.
+    Behind { pods: usize },
+}
+
+impl Closed {
+    /// Tells of what nobody knows.
+    fn tell(self, bridge: &str) {
+        match self {
+            Self::Behind { pods } => {
+                tracing::warn!(%bridge, pods, "pods of which nothing is known are behind the bridge, which stays for them");
+            }
+            Self::Down | Self::InUse => {}
+        }
+    }
+}
+
 /// A sandbox that is being made, until this is dropped.
 pub struct Making {
     native: Arc<Native>,
@@ -134,12 +157,13 @@ impl Native {
         let mut netlink = Netlink::open()?;
         let name = Bridge::name_of(&settings.node);
         let _name = take(&name, &settings.node)?;
-        let choosing = range::lock()?;
         let Settings { node, directory, ranges: given, host_dns, servers, is_of_cluster } = settings;
         let (records, found) = Records::open(&directory)?;
         if let Err(error) = leftovers::give_back(&directory, &node, true) {
             tracing::warn!(%error, "cannot see or write down what earlier kubelets left of the network of pods");
         }
+        // Not before: that waits for networks of pods that are on their way out, and would hold up every other node here.
+        let choosing = range::lock()?;
         let across = Across::new(&node);
         let current = range::settle(&mut netlink, &given, &directory, &across, &name, &servers())?;
         // Pods that were there before the range was changed keep their addresses, and the bridge theirs.
@@ -374,25 +398,26 @@ impl Native {
         }
     }
 
-    /// Takes the network down when no pod has any of it, so that nothing stays of a node that is not used any more. Blocks.
+    /// Takes the network down when no pod has any of it, so that nothing stays of a node that is not used any more. Blocks. Nobody changes
+    /// any of it afterwards; where it stays it may be closed again.
     ///
     /// # Errors
     /// When the kernel refuses.
-    fn close(&self) -> io::Result<()> {
+    fn close(&self) -> io::Result<Closed> {
         let mut is_closed = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         *is_closed = true;
         if !self.state().is_empty() {
-            return Ok(());
+            return Ok(Closed::InUse);
         }
         // Of a pod may be left what nobody has written down.
-        let (bridge, plugged) = (&self.bridge.name, self.bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)?);
-        if plugged > 0 {
-            tracing::warn!(%bridge, pods = plugged, "pods of which nothing is known are behind the bridge, which stays for them");
-            return Ok(());
+        let pods = self.bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)?;
+        if pods > 0 {
+            return Ok(Closed::Behind { pods });
         }
         leftovers::take_down(&mut self.across(), &self.bridge.name)?;
         // Of a cluster that this node may not come back to.
-        range::keep_cluster(&self.directory, &[])
+        range::keep_cluster(&self.directory, &[])?;
+        Ok(Closed::Down)
     }
 }
 
@@ -450,5 +475,7 @@ pub async fn give_back(directory: PathBuf, node: String) -> io::Result<()> {
 /// # Errors
 /// As of that.
 pub async fn close(native: Arc<Native>) -> io::Result<()> {
-    native.run(Native::close).await
+    let closed = native.run(Native::close).await?;
+    closed.tell(&native.bridge.name);
+    Ok(())
 }

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::bridge::{Laid, overlap};
 use super::netlink::Netlink;
-use super::own::{Decision, Own, decide};
+use super::own::{Decision, Own, decide, without};
 use super::{Native, Ranges, range};
 use crate::network::members::Members;
 
@@ -40,12 +40,14 @@ impl Native {
             failed: None,
         };
         let servers = (self.servers)();
+        let decided = own.current.clone();
         match self.adopt(own, &taken, &servers, &mut joined.news) {
             Ok(Ok(())) => {}
             Ok(Err(why)) => joined.standing = Err(why),
             Err(error) => {
-                joined.failed =
-                    Some(format!("cannot take the addresses that the cluster has for pods: {error}"));
+                let why = format!("cannot take the addresses that the cluster has for pods: {error}");
+                joined.standing = without(&decided, &self.current(), joined.standing, &why);
+                joined.failed = Some(why);
             }
         }
         let current = self.current();

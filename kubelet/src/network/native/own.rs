@@ -39,6 +39,17 @@ pub(super) struct Decision {
     pub standing: Result<(), String>,
 }
 
+/// How the node stands where ranges that were `decided` on could not be taken, for that reason, and it has those of `now`: new pods get
+/// no addresses of a range that no other node knows to be this one's.
+pub(super) fn without(
+    decided: &[IpNet],
+    now: &[IpNet],
+    standing: Result<(), String>,
+    why: &str,
+) -> Result<(), String> {
+    standing.and_then(|()| if decided == now { Ok(()) } else { Err(why.to_owned()) })
+}
+
 /// What becomes of the ranges. `given` are those of `--pod-cidr`.
 pub(super) fn decide(node: &str, given: &[IpNet], now: &Own, members: &Members) -> Decision {
     let said: Vec<IpNet> = members.own.iter().map(IpNet::trunc).collect();

@@ -20,7 +20,7 @@ impl Sieve {
         Self::Fields(Vec::new())
     }
 
-    /// The same with the field at this path (`status.phase`).
+    /// The same with the field at this path (`status.phase`); a name that has dots stands in brackets, last (`metadata.labels.[a.b/c]`).
     #[must_use]
     pub fn with(mut self, path: &'static str) -> Self {
         self.add(path, Self::Everything);
@@ -36,7 +36,10 @@ impl Sieve {
 
     fn add(&mut self, path: &'static str, inner: Self) {
         let Self::Fields(fields) = self else { return };
-        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let (first, rest) = match path.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+            Some(name) => (name, None),
+            None => path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest))),
+        };
         let known = fields.iter().position(|(field, _)| *field == first);
         let at = known.unwrap_or_else(|| {
             fields.push((first, Self::nothing()));
@@ -175,6 +178,9 @@ mod tests {
         assert_eq!(read, json!([{"a": 1}, {"b": [{"c": 1}, null, null, null, null, null, null]}]));
         assert!(sieve.read(b"{\"a\":").is_err() && sieve.read(b"{} {}").is_err());
         assert_eq!(Sieve::Everything.read(b"[1]").unwrap(), json!([1]));
+        let one =
+            Sieve::nothing().with("a.[b.c/d.e]").read(br#"{"a": {"b.c/d.e": 1, "b": {"c/d": {"e": 2}}}}"#);
+        assert_eq!(one.unwrap(), json!({"a": {"b.c/d.e": 1}}));
         let below = Sieve::nothing().with_part("object", sieve);
         assert_eq!(
             below.read(br#"{"type": "X", "object": {"a": 1, "y": 2}}"#).unwrap(),

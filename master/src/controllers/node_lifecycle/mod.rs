@@ -66,7 +66,7 @@ impl Lifecycle {
     /// Looks after the Nodes of that world; who reads everything asks for leases.
     pub fn new(client: Client, reader: Client, world: World, wanted: &NodeLifecycle) -> Self {
         let pulse = PULSE.min(wanted.grace / 10);
-        let zones = Zones::new(wanted.eviction_pace);
+        let zones = Zones::new(wanted.eviction_pace, wanted.grace);
         let state = State { beats: Beats::default(), awake: Awake::new(pulse), zones };
         Self { client, reader, world, grace: wanted.grace, state: Mutex::new(state) }
     }
@@ -109,6 +109,10 @@ impl Lifecycle {
         let place = Place::of(&node.kept, is == Ready::Yes);
         let zone = place.zone.clone();
         let news = state.zones.put(&node.name, place);
+        // Whichever master wrote it.
+        if before.is_some_and(|before| !taints::ends(before)) && taints::ends(&node.kept) {
+            state.zones.done(&node.name, now);
+        }
         drop(state);
         self.follow(news, Some(zone), queue);
         queue.add(&Key::Node(&node.name).write());
@@ -169,15 +173,20 @@ impl Lifecycle {
 
     async fn look_at_node(&self, name: &str, queue: &Queue) -> Result<Next, Error> {
         let Some(seen) = self.world.get(&Kind::NODE, "", name) else { return Ok(Next::Change) };
-        self.settle(&seen, queue).await?;
-        let Some(since) = self.hears_since() else { return Ok(Next::In(PULSE)) };
-        let grace = if Ready::of(&seen.kept) == Ready::Unsaid { STARTUP.max(self.grace) } else { self.grace };
-        let left = self.state().beats.left(name, since, grace, Instant::now());
+        let left = self.left(&seen);
+        self.settle(&seen, left, queue).await?;
         match left {
             Some(left) => Ok(Next::In(left)),
             None if conditions::silenced(&seen.kept, Timestamp::UNIX_EPOCH).is_none() => Ok(Next::Change),
             None => self.silence(&seen).await,
         }
+    }
+
+    /// How long a node may still be silent, or until it is known how long; nothing when it was for too long.
+    fn left(&self, seen: &Object) -> Option<Duration> {
+        let Some(since) = self.hears_since() else { return Some(PULSE) };
+        let grace = if Ready::of(&seen.kept) == Ready::Unsaid { STARTUP.max(self.grace) } else { self.grace };
+        self.state().beats.left(&seen.name, since, grace, Instant::now())
     }
 
     /// Tells that a node is silent, if it is.
@@ -224,8 +233,8 @@ impl Lifecycle {
     }
 
     /// Puts the taints of a node that come at once, and has it wait for those that do not.
-    async fn settle(&self, seen: &Object, queue: &Queue) -> Result<(), Error> {
-        let (turn, plan, zone) = self.planned(seen);
+    async fn settle(&self, seen: &Object, left: Option<Duration>, queue: &Queue) -> Result<(), Error> {
+        let (turn, plan, zone) = self.planned(seen, left);
         if let Some(zone) = zone {
             queue.add(&Key::Zone(&zone).write());
         }
@@ -236,34 +245,34 @@ impl Lifecycle {
     }
 
     /// What is to be done about the taints of a node, and in which zone it waits if it does.
-    fn planned(&self, seen: &Object) -> (Turn, Plan, Option<String>) {
+    fn planned(&self, seen: &Object, left: Option<Duration>) -> (Turn, Plan, Option<String>) {
         let zones = &mut self.state().zones;
         let turn = if zones.is_stopped() { Turn::Never } else { Turn::Wait };
         let plan = taints::plan(&seen.kept, turn);
-        if plan.waits {
-            zones.wait(&seen.name);
+        let waits = plan.waits && !may_speak(seen, left);
+        if waits {
+            zones.wait(&seen.name, Instant::now());
         } else {
             zones.leave(&seen.name);
         }
-        let zone = zones.zone_of(&seen.name).filter(|_| plan.waits).map(str::to_owned);
+        let zone = zones.zone_of(&seen.name).filter(|_| waits).map(str::to_owned);
         (turn, plan, zone)
     }
 
-    /// Writes the taints of a node as it is now.
-    async fn taint(&self, name: &str, turn: Turn) -> Result<Plan, Error> {
-        let Some(mut node) = self.client.find(&Kind::NODE, "", name).await? else {
-            return Ok(Plan::default());
-        };
-        let plan = taints::plan(&node, turn);
+    /// Writes the taints of a node as it is now; whether it has one then that ends its pods.
+    async fn taint(&self, name: &str, turn: Turn) -> Result<bool, Error> {
+        let Some(mut node) = self.client.find(&Kind::NODE, "", name).await? else { return Ok(false) };
+        let (plan, mut ends) = (taints::plan(&node, turn), taints::ends(&node));
         if !plan.is_done() {
             taints::write(&mut node, &plan, Timestamp::now());
+            ends = taints::ends(&node);
             self.client.update(&Kind::NODE, "", node).await?;
             tracing::info!(node = name, add = ?plan.add, remove = ?plan.remove, "the taints of a node follow what it says");
         }
-        Ok(plan)
+        Ok(ends)
     }
 
-    async fn look_at_zone(&self, zone: &str) -> Result<Next, Error> {
+    async fn look_at_zone(&self, zone: &str, queue: &Queue) -> Result<Next, Error> {
         loop {
             let next = self.state().zones.next(zone, Instant::now());
             let node = match next {
@@ -271,9 +280,16 @@ impl Lifecycle {
                 zones::Next::In(pause) => return Ok(Next::In(pause)),
                 zones::Next::Never => return Ok(Next::Change),
             };
-            let plan = self.taint(&node, Turn::Now).await?;
+            let seen = self.world.get(&Kind::NODE, "", &node);
+            if seen.is_some_and(|seen| may_speak(&seen, self.left(&seen))) {
+                // Since it began to wait there was a time when it could not be heard.
+                self.state().zones.leave(&node);
+                queue.add(&Key::Node(&node).write());
+                continue;
+            }
+            let ends = self.taint(&node, Turn::Now).await?;
             let mut state = self.state();
-            if plan.add.iter().any(|(_, effect)| *effect == NO_EXECUTE) {
+            if ends {
                 state.zones.done(&node, Instant::now());
             } else {
                 state.zones.leave(&node);
@@ -335,11 +351,16 @@ impl Controller for Lifecycle {
         match Key::read(key) {
             Some(Key::Pulse) => Ok(self.beat().await),
             Some(Key::Node(name)) => self.look_at_node(name, queue).await,
-            Some(Key::Zone(zone)) => self.look_at_zone(zone).await,
+            Some(Key::Zone(zone)) => self.look_at_zone(zone, queue).await,
             Some(Key::Pod(namespace, name)) => self.look_at_pod(namespace, name).await,
             None => Ok(Next::Change),
         }
     }
+}
+
+/// Whether a node that was silent has a part of its grace left, as when nobody could hear it; it waits for no turn meanwhile.
+fn may_speak(seen: &Object, left: Option<Duration>) -> bool {
+    left.is_some() && Ready::of(&seen.kept) == Ready::Unknown
 }
 
 /// The taints of a node that end its pods, by key and value.

@@ -113,6 +113,11 @@ fn execute(node: &Json, ready: Ready, turn: Turn, plan: &mut Plan) {
     plan.waits = !has_wanted && !has_other && turn == Turn::Wait;
 }
 
+/// Whether a node has one of those that end its pods for what it says.
+pub fn ends(node: &Json) -> bool {
+    [NOT_READY, UNREACHABLE].iter().any(|key| has(node, (*key, NO_EXECUTE)))
+}
+
 /// Whether a node has a taint.
 pub fn has(node: &Json, taint: Taint) -> bool {
     let taints = at(node, "/spec/taints").and_then(Value::as_array);
@@ -254,6 +259,13 @@ mod tests {
             &[],
             false,
         );
+    }
+
+    #[test]
+    fn only_what_ends_pods_for_silence_ends_them() {
+        let ends = |taint: &str| ends(&node(&[], &[taint], false));
+        assert!(ends("not-ready:NoExecute") && ends("unreachable:NoExecute"));
+        assert!(!ends("unreachable:NoSchedule") && !ends("example.com/mine:NoExecute"));
     }
 
     #[test]

@@ -19,6 +19,9 @@ const UNHEALTHY_LEAST: usize = 3;
 const SMALL: usize = 50;
 /// How long after one node of a larger disrupted zone the next loses its pods; the stock `--secondary-node-eviction-rate`.
 const DISRUPTED: Duration = Duration::from_secs(100);
+/// How long a node waits for its turn at least: as long as kubelets take between two leases, and a little. Those that fall silent
+/// together are heard of to do so within that time.
+const HELD: Duration = Duration::from_secs(12);
 /// The label of nodes whose silence says nothing of their zone.
 const EXCLUDED: &str = "node.kubernetes.io/exclude-disruption";
 
@@ -76,9 +79,11 @@ fn is_reserved(node: &Json) -> bool {
 
 #[derive(Debug, Default)]
 struct Zone {
+    nodes: usize,
     ready: usize,
     silent: usize,
-    waiting: VecDeque<String>,
+    /// Who waits, and since when.
+    waiting: VecDeque<(String, Instant)>,
     last: Option<Instant>,
 }
 
@@ -87,15 +92,23 @@ struct Zone {
 pub struct Zones {
     /// How long after one node of a zone the next one loses its pods; `None` for never.
     pace: Option<Duration>,
+    /// How long each waits at least.
+    held: Duration,
     nodes: HashMap<String, Place>,
     zones: BTreeMap<String, Zone>,
     is_stopped: bool,
 }
 
 impl Zones {
-    /// No nodes yet; one after another loses its pods after that time.
-    pub fn new(pace: Option<Duration>) -> Self {
-        Self { pace, nodes: HashMap::new(), zones: BTreeMap::new(), is_stopped: false }
+    /// No nodes yet; one after another loses its pods after that time, none of them before a part of that grace.
+    pub fn new(pace: Option<Duration>, grace: Duration) -> Self {
+        Self {
+            pace,
+            held: HELD.min(grace / 4),
+            nodes: HashMap::new(),
+            zones: BTreeMap::new(),
+            is_stopped: false,
+        }
     }
 
     /// A node is like that.
@@ -108,8 +121,9 @@ impl Zones {
         if is_moved {
             self.leave(node);
         }
-        self.take_out(node);
+        // Before it is taken out as it was, so that its zone keeps what it knows.
         self.count(&place, true);
+        self.take_out(node);
         self.nodes.insert(node.to_owned(), place);
         self.settle()
     }
@@ -132,11 +146,11 @@ impl Zones {
     }
 
     /// A node is to lose its pods when its turn comes.
-    pub fn wait(&mut self, node: &str) {
+    pub fn wait(&mut self, node: &str, now: Instant) {
         let Some(place) = self.nodes.get(node) else { return };
         let waiting = &mut self.zones.entry(place.zone.clone()).or_default().waiting;
-        if !waiting.iter().any(|other| other == node) {
-            waiting.push_back(node.to_owned());
+        if !waiting.iter().any(|(other, _)| other == node) {
+            waiting.push_back((node.to_owned(), now));
         }
     }
 
@@ -144,17 +158,19 @@ impl Zones {
     pub fn leave(&mut self, node: &str) {
         let Some(place) = self.nodes.get(node) else { return };
         if let Some(zone) = self.zones.get_mut(&place.zone) {
-            zone.waiting.retain(|other| other != node);
+            zone.waiting.retain(|(other, _)| other != node);
         }
     }
 
     /// Whose turn it is in a zone.
     pub fn next(&self, zone: &str, now: Instant) -> Next {
         let Some(zone) = self.zones.get(zone) else { return Next::Never };
-        let (Some(first), Some(pace)) = (zone.waiting.front(), self.pace_of(zone)) else {
+        let (Some((first, since)), Some(pace)) = (zone.waiting.front(), self.pace_of(zone)) else {
             return Next::Never;
         };
-        let left = zone.last.map_or(Duration::ZERO, |last| (last + pace).saturating_duration_since(now));
+        let held = *since + self.held;
+        let due = zone.last.map_or(held, |last| held.max(last + pace));
+        let left = due.saturating_duration_since(now);
         if left.is_zero() { Next::Now(first.clone()) } else { Next::In(left) }
     }
 
@@ -187,9 +203,14 @@ impl Zones {
 
     fn count(&mut self, place: &Place, comes: bool) {
         let zone = self.zones.entry(place.zone.clone()).or_default();
+        let step = |number: &mut usize| *number = if comes { *number + 1 } else { number.saturating_sub(1) };
+        step(&mut zone.nodes);
         if place.counts {
-            let number = if place.is_ready { &mut zone.ready } else { &mut zone.silent };
-            *number = if comes { *number + 1 } else { number.saturating_sub(1) };
+            step(if place.is_ready { &mut zone.ready } else { &mut zone.silent });
+        }
+        // A node may name new zones for ever.
+        if zone.nodes == 0 && zone.waiting.is_empty() {
+            self.zones.remove(&place.zone);
         }
     }
 
@@ -214,31 +235,44 @@ mod tests {
 
     const PACE: Duration = Duration::from_secs(10);
 
+    const GRACE: Duration = Duration::from_secs(50);
+
+    /// No nodes, and a time when those that began to wait with it are held no more.
+    fn begin() -> (Zones, Instant, Instant) {
+        let start = Instant::now();
+        (Zones::new(Some(PACE), GRACE), start, start + HELD)
+    }
+
     fn place(zone: &str, is_ready: bool) -> Place {
         Place { zone: zone.to_owned(), is_ready, counts: true }
     }
 
     /// So many nodes of a zone, the first of which are silent and wait.
-    fn zone(zones: &mut Zones, name: &str, silent: usize, all: usize) {
+    fn zone(zones: &mut Zones, name: &str, silent: usize, all: usize, since: Instant) {
         for number in 0..all {
             let node = format!("{name}{number}");
             zones.put(&node, place(name, number >= silent));
             if number < silent {
-                zones.wait(&node);
+                zones.wait(&node, since);
             }
         }
     }
 
     #[test]
     fn one_after_another_loses_its_pods() {
-        let (mut zones, now) = (Zones::new(Some(PACE)), Instant::now());
-        zone(&mut zones, "a", 2, 5);
-        zone(&mut zones, "b", 1, 2);
+        let (mut zones, start, now) = begin();
+        zone(&mut zones, "a", 2, 5, start);
+        zone(&mut zones, "b", 1, 2, start);
+        assert_eq!(
+            zones.next("a", start + HELD / 3),
+            Next::In(HELD * 2 / 3),
+            "others may fall silent with it"
+        );
         assert_eq!(zones.next("a", now), Next::Now("a0".to_owned()));
         zones.done("a0", now);
         assert_eq!(zones.next("a", now + PACE / 2), Next::In(PACE / 2));
         assert_eq!(zones.next("b", now), Next::Now("b0".to_owned()), "each zone has its own pace");
-        zones.wait("a1");
+        zones.wait("a1", now);
         assert_eq!(zones.next("a", now + PACE), Next::Now("a1".to_owned()));
         zones.leave("a1");
         assert_eq!(zones.next("a", now + PACE), Next::Never);
@@ -256,9 +290,9 @@ mod tests {
             // The whole zone, but not all of them.
             (100, 100, Some(PACE)),
         ] {
-            let (mut zones, now) = (Zones::new(Some(PACE)), Instant::now());
-            zone(&mut zones, "healthy", 0, 1);
-            zone(&mut zones, "a", silent, all);
+            let (mut zones, start, now) = begin();
+            zone(&mut zones, "healthy", 0, 1, start);
+            zone(&mut zones, "a", silent, all, start);
             if expected.is_some() {
                 zones.done("a0", now);
             }
@@ -269,12 +303,12 @@ mod tests {
 
     #[test]
     fn nobody_loses_pods_while_nobody_is_heard() {
-        let (mut zones, now) = (Zones::new(Some(PACE)), Instant::now());
+        let (mut zones, start, now) = begin();
         assert_eq!(zones.put("a0", place("a", true)), News::Pace);
         assert_eq!(zones.put("b0", place("b", true)), News::Pace);
         assert_eq!(zones.put("a0", place("a", false)), News::Pace);
         assert_eq!(zones.put("a0", place("a", false)), News::None);
-        zones.wait("a0");
+        zones.wait("a0", start);
         assert_eq!(zones.put("b0", place("b", false)), News::Stopped);
         assert_eq!((zones.is_stopped(), zones.next("a", now)), (true, Next::Never));
         assert_eq!(zones.put("b0", place("b", true)), News::Resumed);
@@ -284,9 +318,32 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_there_for_as_long_as_a_node_is() {
+        let (mut zones, start, now) = begin();
+        zone(&mut zones, "a", 1, 1, start);
+        zones.done("a0", now);
+        for is_ready in [true, false] {
+            zones.put("a0", place("a", is_ready));
+        }
+        zones.wait("a0", start);
+        assert_eq!(zones.next("a", now), Next::Never, "no node is ready");
+        zones.put("healthy", place("b", true));
+        assert_eq!(zones.next("a", now), Next::In(PACE), "it still knows whose turn was last");
+        for number in 0..9 {
+            let name = format!("new{number}");
+            zones.put("a0", place(&name, false));
+            zones.wait("a0", now);
+            assert_eq!(zones.zones.keys().collect::<Vec<_>>(), ["b", name.as_str()]);
+        }
+        zones.remove("a0");
+        zones.remove("healthy");
+        assert!(zones.zones.is_empty());
+    }
+
+    #[test]
     fn a_node_may_move_and_may_not_count() {
-        let (mut zones, now) = (Zones::new(Some(PACE)), Instant::now());
-        zone(&mut zones, "a", 1, 2);
+        let (mut zones, start, now) = begin();
+        zone(&mut zones, "a", 1, 2, start);
         zones.put("a0", place("b", false));
         assert_eq!((zones.next("a", now), zones.next("b", now)), (Next::Never, Next::Never));
         assert_eq!(zones.zone_of("a0"), Some("b"));

@@ -3,11 +3,14 @@
 
 mod finished;
 
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::agenda::Next;
 use super::client::{Client, Delete, Error, Kind};
@@ -34,12 +37,17 @@ const FINISHED: &str = "finished";
 pub struct Collector {
     client: Client,
     world: World,
+    gone: Mutex<Gone>,
 }
 
 impl Collector {
     /// Collects the pods of that world.
     pub fn new(client: Client, world: World) -> Self {
-        Self { client, world }
+        Self { client, world, gone: Mutex::default() }
+    }
+
+    fn gone(&self) -> MutexGuard<'_, Gone> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn hear_pod(&self, change: &Change, queue: &Queue) {
@@ -52,7 +60,7 @@ impl Collector {
             && before.is_none_or(|before| before.node != pod.node)
             && self.world.get(&Kind::NODE, "", &pod.node).is_none()
         {
-            queue.add_in(&format!("{NODE}{}", pod.node), QUARANTINE);
+            self.miss(&pod.node, queue);
         }
         if pod.is_ending && !before.is_some_and(|before| before.is_ending) {
             queue.add(&pod.key());
@@ -60,14 +68,21 @@ impl Collector {
     }
 
     fn hear_node(&self, change: &Change, queue: &Queue) {
-        match (&change.before, &change.now) {
-            (Some(gone), None) => queue.add_in(&format!("{NODE}{}", gone.name), QUARANTINE),
-            (before, Some(now)) if is_out(now) && !before.as_deref().is_some_and(is_out) => {
-                let ending = self.world.pods_on(&now.name).into_iter().filter(|pod| pod.is_ending);
-                ending.for_each(|pod| queue.add(&pod.key()));
-            }
-            _ => {}
+        let before = change.before.as_deref();
+        let Some(now) = &change.now else {
+            return before.into_iter().for_each(|gone| self.miss(&gone.name, queue));
+        };
+        self.gone().is_there(&now.name);
+        if is_out(now) && !before.is_some_and(is_out) {
+            let ending = self.world.pods_on(&now.name).into_iter().filter(|pod| pod.is_ending);
+            ending.for_each(|pod| queue.add(&pod.key()));
         }
+    }
+
+    /// A node is not there: its pods are looked at when it was not for long enough.
+    fn miss(&self, node: &str, queue: &Queue) {
+        let left = self.gone().left(node, Instant::now());
+        queue.add_in(&format!("{NODE}{node}"), left);
     }
 
     /// The pods of a node that is not there: nobody else will ever say what became of them.
@@ -75,15 +90,26 @@ impl Collector {
         if self.world.get(&Kind::NODE, "", name).is_some()
             || self.client.find(&Kind::NODE, "", name).await?.is_some()
         {
+            self.gone().is_there(name);
             return Ok(Next::Change);
+        }
+        let left = self.gone().left(name, Instant::now());
+        if !left.is_zero() {
+            return Ok(Next::In(left));
         }
         let condition = json!({
             "type": DISRUPTION, "status": "True", "reason": "DeletionByPodGC",
             "message": "PodGC: node no longer exists", "lastTransitionTime": seconds(Timestamp::now()),
         });
+        // One that cannot be taken away keeps no other.
+        let mut failed = None;
         for pod in self.world.pods_on(name) {
-            self.collect(&pod, vec![condition.clone()]).await?;
+            failed = self.collect(&pod, vec![condition.clone()]).await.err().or(failed);
         }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        self.gone().is_there(name);
         Ok(Next::Change)
     }
 
@@ -113,6 +139,23 @@ impl Collector {
         let (namespace, name, node) = (&pod.namespace, &pod.name, &*pod.node);
         tracing::info!(namespace, name, node, "a pod that nobody ends any more is taken away");
         Ok(())
+    }
+}
+
+/// Since when nodes are not there whose pods are.
+#[derive(Debug, Default)]
+struct Gone(HashMap<String, Instant>);
+
+impl Gone {
+    /// A node is there, or nobody looks out for it any more.
+    fn is_there(&mut self, node: &str) {
+        self.0.remove(node);
+    }
+
+    /// How long it is still looked out for a node that is not there.
+    fn left(&mut self, node: &str, now: Instant) -> Duration {
+        let since = *self.0.entry(node.to_owned()).or_insert(now);
+        (since + QUARANTINE).saturating_duration_since(now)
     }
 }
 
@@ -156,6 +199,17 @@ mod tests {
     //! Who is stuck.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
     use super::*;
+
+    #[test]
+    fn a_node_that_comes_back_is_looked_out_for_anew() {
+        let (mut gone, start) = (Gone::default(), Instant::now());
+        let left =
+            |gone: &mut Gone, seconds: u64| gone.left("a", start + Duration::from_secs(seconds)).as_secs();
+        assert_eq!((left(&mut gone, 0), left(&mut gone, 30)), (40, 10));
+        gone.is_there("a");
+        assert_eq!((left(&mut gone, 39), left(&mut gone, 40)), (40, 39));
+        assert_eq!((left(&mut gone, 78), left(&mut gone, 79), left(&mut gone, 500)), (1, 0, 0));
+    }
 
     #[test]
     fn a_pod_is_stuck_without_a_node_and_with_one_that_is_out_of_service() {

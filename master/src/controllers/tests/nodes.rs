@@ -18,8 +18,8 @@ impl Bed {
         Self { client }
     }
 
-    /// A Node that is ready, with a lease.
-    async fn node(&self, name: &str) {
+    /// A Node that is ready.
+    async fn register(&self, name: &str) {
         let node = json!({
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": "z"}},
@@ -27,6 +27,11 @@ impl Bed {
             "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}]},
         });
         self.client.create(&Kind::NODE, "", node).await.unwrap();
+    }
+
+    /// A Node that is ready, with a lease.
+    async fn node(&self, name: &str) {
+        self.register(name).await;
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"},
@@ -135,6 +140,8 @@ async fn a_silent_node_is_unknown_and_loses_its_pods_until_it_is_back() {
     bed.pass(seconds(45), &["b"]).await;
     assert_eq!(bed.state("a").await, ("True".to_owned(), vec![]), "its grace is not over");
     bed.pass(seconds(10), &["b"]).await;
+    assert_eq!(bed.state("a").await, ("Unknown".to_owned(), vec!["unreachable:NoSchedule".to_owned()]));
+    bed.pass(seconds(15), &["b"]).await;
     let taints = ["unreachable:NoExecute", "unreachable:NoSchedule"].map(str::to_owned);
     assert_eq!(bed.state("a").await, ("Unknown".to_owned(), taints.to_vec()));
     assert_eq!(bed.state("b").await, ("True".to_owned(), vec![]));
@@ -174,13 +181,15 @@ async fn no_node_is_to_lose_its_pods_while_none_is_heard() {
     bed.pod("none", "a", json!([])).await;
     bed.pass(seconds(20), &["a", "b"]).await;
     bed.pass(seconds(600), &[]).await;
-    // They are silent for the same time but for a moment, in which one of them may have got its taint.
     for node in ["a", "b"] {
         assert_eq!(bed.state(node).await, ("Unknown".to_owned(), vec!["unreachable:NoSchedule".to_owned()]));
     }
     bed.says_ready("a").await;
     bed.pass(seconds(40), &["a"]).await;
+    assert_eq!(bed.state("b").await.1.len(), 1, "the other one has its whole grace");
+    bed.pass(seconds(40), &["a"]).await;
     assert_eq!(bed.state("b").await.1.len(), 2, "one that is heard is enough");
+    assert_eq!(bed.ending().await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,6 +197,11 @@ async fn pods_of_a_node_that_is_gone_go_after_a_while() {
     let bed = Bed::new().await;
     bed.node("a").await;
     bed.pod("lost", "a", json!([])).await;
+    // A Node that was gone before for a while is looked out for anew.
+    bed.client.delete(&Kind::NODE, "", "a", &Delete::default()).await.unwrap();
+    bed.pass(seconds(30), &[]).await;
+    bed.register("a").await;
+    bed.pass(seconds(5), &[]).await;
     bed.pod("stray", "never", json!([])).await;
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     bed.client.patch(&Kind::POD, "shop", "stray", held).await.unwrap();

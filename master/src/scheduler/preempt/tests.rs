@@ -162,6 +162,24 @@ fn a_node_that_would_refuse_it_anyway_is_left_alone() {
 }
 
 #[test]
+fn nobody_is_ended_whom_the_node_would_make_again() {
+    let mirror = |name: &str, cpu: &str| {
+        let annotations = json!({"kubernetes.io/config.mirror": "x"});
+        let pod = json!({"metadata": {"name": name, "annotations": annotations}});
+        Pod { is_mirror: Pod::of(pod.as_object().unwrap()).is_mirror, ..plain(name, 1, cpu) }
+    };
+    let mut cluster = with(&[("a", &mirror("1", "4")), ("b", &mirror("2", "4")), ("c", &mirror("3", "2"))]);
+    assert_eq!(cluster.lowest_priority(), None);
+    let nobody = "0/3 nodes are available: 3 No preemption victims found for incoming pod.";
+    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), nobody);
+    put(&mut cluster, plain("low", 1, "2"), "c");
+    assert_eq!(said(&mut cluster, &plain("half", 100, "2"), &[]), "c: low");
+    let still =
+        "0/3 nodes are available: 1 Insufficient cpu, 2 No preemption victims found for incoming pod.";
+    assert_eq!(said(&mut cluster, &plain("high", 100, "3"), &[]), still);
+}
+
+#[test]
 fn who_is_in_the_way_need_not_be_large() {
     let apart = near("podAntiAffinity", "web", "zone");
     let (web, other, kept) = (plain("web", 1, "1"), plain("other", 1, "1"), plain("web-kept", 200, "1"));

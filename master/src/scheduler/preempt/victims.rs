@@ -1,5 +1,5 @@
 //! Who would go from one node: all of lower priority at first, then each is spared with whom the pod still fits, the most
-//! important first and before all those whose budget would be broken.
+//! important first and before all those whose budget would be broken. Mirror pods stay, as their nodes would make them again.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub fn victims_on(
     budgets: &Budgets,
 ) -> Result<Candidate, Hopeless> {
     let all = cluster.node(node).map(|(slot, _)| slot.who.as_slice()).unwrap_or_default();
-    let lower = all.iter().filter(|other| other.wants.priority < pod.wants.priority);
+    let lower = all.iter().filter(|other| !other.is_mirror && other.wants.priority < pod.wants.priority);
     let mut lower: Vec<Arc<Pod>> = lower.cloned().collect();
     if lower.is_empty() {
         return Err(Hopeless::Nobody);

@@ -3,7 +3,7 @@
 
 use ipnet::IpNet;
 
-use super::{Own, decide};
+use super::{Own, decide, without};
 use crate::network::members::{Member, Members};
 
 fn ranges(text: &str) -> Vec<IpNet> {
@@ -81,4 +81,14 @@ fn pods_are_reached_by_addresses_of_now_and_of_before() {
     let own = Own { current: ranges(TWO), former: ranges(ONE) };
     let has = |ip: &str| own.has(&[ip.parse().unwrap()]);
     assert!(has("10.244.1.9") && has("10.244.2.9") && !has("10.244.3.9"));
+}
+
+#[test]
+fn a_range_that_could_not_be_taken_is_not_given_to_pods() {
+    let is_refused = |why: &str| Err(why.to_owned());
+    let (one, two) = (&ranges(ONE), &ranges(TWO));
+    assert_eq!(without(two, one, Ok(()), "locked"), is_refused("locked"));
+    assert_eq!(without(two, one, is_refused("older"), "locked"), is_refused("older"));
+    // Only what was before is left to be done.
+    assert_eq!(without(two, two, Ok(()), "locked"), Ok(()));
 }
