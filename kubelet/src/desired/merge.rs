@@ -64,6 +64,8 @@ impl Merge {
                 Completeness::Incomplete
             }
         };
+        let is_unasked = |source: &SourceKind| !self.snapshots.contains_key(source);
+        sum.now.unasked = SourceKind::ALL.into_iter().filter(is_unasked).collect();
         sum.now.completeness = all_complete(false);
         sum.now.master = all_complete(true);
         let now = sum.finish();

@@ -6,7 +6,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::problem::ObjectName;
@@ -32,6 +32,9 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::File, Self::Http, Self::Push, Self::Api];
+
     /// The kind that the annotation of a pod names, a file's when it names none.
     pub fn of(pod: &Pod) -> Self {
         let annotations = pod.metadata.annotations.as_ref();
@@ -102,6 +105,8 @@ pub struct Desired {
     pub completeness: Completeness,
     /// Whether that is all of the master: without one there is nothing to wait for.
     pub master: Completeness,
+    /// Sources that are not asked: whatever they wanted runs on, as nobody has said that it is wanted no more.
+    pub unasked: BTreeSet<SourceKind>,
 }
 
 impl Desired {
@@ -119,6 +124,7 @@ impl Desired {
         let (own, master) =
             (self.completeness == Completeness::Complete, self.master == Completeness::Complete);
         match source {
+            Some(unasked) if self.unasked.contains(&unasked) => false,
             Some(SourceKind::Api) => master,
             Some(SourceKind::File | SourceKind::Http | SourceKind::Push) => own,
             None => own && master,
@@ -147,6 +153,7 @@ impl Default for Desired {
             problems: Vec::new(),
             completeness: Completeness::Incomplete,
             master: Completeness::Incomplete,
+            unasked: BTreeSet::new(),
         }
     }
 }

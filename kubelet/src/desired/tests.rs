@@ -155,6 +155,18 @@ fn what_bears_one_name_here_and_at_the_master_is_two_things() {
 }
 
 #[test]
+fn what_a_source_wanted_that_is_not_asked_runs_on() {
+    let mut merge = Merge::new([SourceKind::File]);
+    merge.put(snapshot(SourceKind::File, &["a web 1"]));
+    let unwanted = SourceKind::ALL.map(|source| merge.desired().is_unwanted(Some(source)));
+    assert_eq!(unwanted, [true, false, false, false]);
+    assert!(
+        merge.desired().is_unwanted(None),
+        "whose it was is not known, and all that are asked have spoken"
+    );
+}
+
+#[test]
 fn nobody_waits_for_a_master_to_end_pods_of_his_own() {
     let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
     let unwanted = |merge: &Merge| {

@@ -231,7 +231,8 @@ fn announce(options: &Options) {
     let Options { node_name: node, docker_endpoint: engine, .. } = options;
     let root_dir = options.root_dir.display();
     let path = options.pod_manifest_path.as_ref().map(|path| path.display().to_string());
-    let watched: Vec<String> = path.into_iter().chain(options.manifest_url.clone()).collect();
+    let cluster = options.cluster.as_ref().map(|_| "its cluster".to_owned());
+    let watched: Vec<String> = path.into_iter().chain(options.manifest_url.clone()).chain(cluster).collect();
     if watched.is_empty() {
         tracing::warn!(
             node, engine, %root_dir,

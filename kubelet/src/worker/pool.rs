@@ -43,6 +43,8 @@ pub struct Pool {
     ended: BTreeSet<PodUid>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
     left: BTreeMap<PodUid, Option<Record>>,
+    /// Those of them that are of a source that this kubelet does not ask, as it was told.
+    left_alone: BTreeSet<PodUid>,
 }
 
 /// What was told of a rejected pod.
@@ -66,6 +68,7 @@ impl Pool {
             namesakes: BTreeMap::new(),
             ended: BTreeSet::new(),
             left: BTreeMap::new(),
+            left_alone: BTreeSet::new(),
         }
     }
 
@@ -154,6 +157,12 @@ impl Pool {
         for orphan in self.tools.observer.known().into_iter().chain(on_disk.collect::<Vec<_>>()) {
             let record = self.left.get(&orphan.uid).and_then(Option::as_ref);
             let source = record.map(|record| SourceKind::of(&record.pod));
+            if let Some((record, source)) =
+                record.zip(source).filter(|(_, source)| desired.unasked.contains(source))
+                && self.left_alone.insert(orphan.uid.clone())
+            {
+                tell_left_alone(&record.pod, source);
+            }
             let is_unwanted = !desired.pods.contains_key(&orphan.uid) && desired.is_unwanted(source);
             if is_unwanted && !self.workers.contains_key(&orphan.uid) {
                 self.end_orphan(orphan, desired.references_of(source.unwrap_or(SourceKind::File)).clone());
@@ -317,6 +326,22 @@ impl Pool {
         self.workers.insert(uid, sender);
         self.tasks.spawn(run::work(self.tools.clone(), receiver, record));
     }
+}
+
+/// Says that a pod of an earlier kubelet runs on unseen, and what to do.
+fn tell_left_alone(pod: &Pod, source: SourceKind) {
+    let flag = match source {
+        SourceKind::Http => "--manifest-url",
+        SourceKind::Api => "--bootstrap or --kubeconfig",
+        SourceKind::File | SourceKind::Push => "--pod-manifest-path",
+    };
+    let metadata = &pod.metadata;
+    let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref());
+    tracing::warn!(
+        pod = format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default()),
+        uid = metadata.uid,
+        "a pod runs on that this kubelet was not started for: give {flag} again as before, or remove its containers (docker rm)"
+    );
 }
 
 /// That a pod was not let in.
