@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use crate::disk;
 use crate::node;
 use crate::observed::PodUid;
 use crate::options::Options;
@@ -32,9 +31,8 @@ pub(super) async fn settle(options: &Options, settings: &docker::Settings) -> an
         None => worker::nodes(root_dir).await,
     };
     before.remove(node_name);
-    let volumes = Volumes::new(root_dir);
-    let here: BTreeSet<PodUid> = disk::run(move || volumes.on_disk())
-        .await
+    let here: BTreeSet<PodUid> = Volumes::new(root_dir)
+        .on_disk()
         .with_context(|| format!("cannot read which pods {} has", root_dir.display()))?
         .into_iter()
         .collect();
