@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::patience::{Patience, is_of_its_own};
+use super::patience::{Patience, is_of_its_own, may_be_its_own};
 use crate::identity::{Api, Trouble};
 use crate::report::{Event, Events};
 
@@ -43,6 +43,9 @@ impl Poster {
             };
             match self.tell(&api, &event).await {
                 Err(trouble) if !is_of_its_own(&trouble) => {
+                    if may_be_its_own(&trouble) {
+                        self.events.put_off(&event);
+                    }
                     if patience.wait(&trouble, &mut self.apis).await.is_none() {
                         return;
                     }

@@ -7,13 +7,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::watch;
 
-use super::is_told_elsewhere;
-use crate::identity::{Api, Trouble, Voice, chance, pause_after};
+use crate::identity::{Api, Trouble, chance, pause_after};
 
 /// Objects of a list that are asked for at once; the server keeps the rest for the next question.
 const PIECE: usize = 100;
@@ -36,14 +34,14 @@ pub enum Told<T> {
 }
 
 /// Follows all objects of a path, as far as the selector (`?fieldSelector=...`, or nothing) lets them pass. After trouble it tries
-/// again, each time after a longer pause, and the voice, where there is one, says so once. It ends when the server does not let this
-/// node read them, or `None` when the kubelet does.
+/// again, each time after a longer pause; `troubled` hears of each that is not the first in a row, as a master that is away for a moment
+/// is no news. It ends when the server does not let this node read them, or `None` when the kubelet does.
 pub async fn follow<T: DeserializeOwned + Send>(
     mut apis: watch::Receiver<Option<Arc<Api>>>,
     path: &str,
     selector: &str,
     hear: &mut (impl FnMut(Told<T>) + Send),
-    mut voice: Option<&mut Voice>,
+    mut troubled: impl FnMut(&Trouble) + Send,
 ) -> Option<Trouble> {
     let mut since = String::new();
     let mut failures = 0_u32;
@@ -67,15 +65,8 @@ pub async fn follow<T: DeserializeOwned + Send>(
                 if trouble.is_code(403) && !trouble.is_unregistered() {
                     return Some(trouble);
                 }
-                // A master that is away for a moment is no news.
-                if failures > 0
-                    && !is_told_elsewhere(&trouble)
-                    && let Some(voice) = &mut voice
-                {
-                    let text = format!(
-                        "what happens in the cluster is not heard: {trouble}; pods run on, and what was known still counts"
-                    );
-                    voice.warn("ClusterUnheard", text, Timestamp::now());
+                if failures > 0 {
+                    troubled(&trouble);
                 }
                 let pause = pause_after(&trouble, failures, SILENCE, chance());
                 failures = failures.saturating_add(1);

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
@@ -169,9 +170,17 @@ impl Listener {
             locked().sees(sees_all);
             let all_again = Instant::now() + ALL_AGAIN;
             let mut hear = |heard| look(Some(heard));
+            let voice = &mut self.voice;
+            let troubled = |trouble: &Trouble| {
+                if !is_told_elsewhere(trouble) {
+                    let text = format!(
+                        "what happens in the cluster is not heard: {trouble}; pods run on, and what was known still counts"
+                    );
+                    voice.warn("ClusterUnheard", text, Timestamp::now());
+                }
+            };
             let refused = {
-                let mut following =
-                    pin!(follow(apis.clone(), NODES, selector, &mut hear, Some(&mut self.voice)));
+                let mut following = pin!(follow(apis.clone(), NODES, selector, &mut hear, troubled));
                 loop {
                     tokio::select! {
                         ended = &mut following => match ended {

@@ -64,6 +64,21 @@ pub(super) fn is_of_its_own(trouble: &Trouble) -> bool {
         && matches!(trouble, Trouble::Refused { code: 400 | 403 | 404 | 405 | 409 | 413 | 415 | 422, .. })
 }
 
+/// Whether a server answered, so that the trouble may be of what was asked for alone, and nothing else is to wait behind it.
+pub(super) fn may_be_its_own(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Refused { code, .. } => *code != 429 && !is_told_elsewhere(trouble),
+        Trouble::Damaged { .. } => true,
+        Trouble::Unreachable { .. }
+        | Trouble::Pin { .. }
+        | Trouble::OtherCluster { .. }
+        | Trouble::Clock { .. }
+        | Trouble::Name { .. }
+        | Trouble::NoMaster { .. }
+        | Trouble::Awaited { .. } => false,
+    }
+}
+
 /// How long it is until then, at most as long as anybody waits.
 pub(super) fn until(due: Timestamp) -> Duration {
     Duration::try_from(due.duration_since(Timestamp::now())).unwrap_or_default().min(LONGEST_WAIT)

@@ -62,6 +62,16 @@ impl Events {
         }
     }
 
+    /// It cannot be told now: it waits on behind all others.
+    pub fn put_off(&self, event: &Event) {
+        let Some(name) = name(event) else { return };
+        let mut waiting = self.lock();
+        if waiting.latest.contains_key(&name) {
+            waiting.order.retain(|other| *other != name);
+            waiting.order.push_back(name);
+        }
+    }
+
     /// How many made room for others since this was asked last.
     pub fn lost(&self) -> u64 {
         std::mem::take(&mut self.lock().lost)
@@ -109,7 +119,14 @@ mod tests {
         assert_eq!(events.first(), Some(event(2, 1)));
         events.told(&event(2, 1));
         assert_eq!(events.first(), Some(event(1, 3)));
+        events.put_off(&event(1, 3));
+        assert_eq!(events.first(), Some(event(1, 3)), "there is no other");
+        events.put(event(4, 1));
+        events.put_off(&event(1, 3));
+        assert_eq!(events.first(), Some(event(4, 1)));
+        events.told(&event(4, 1));
         events.told(&event(1, 3));
+        events.put_off(&event(1, 3));
         assert_eq!((events.first(), events.lost()), (None, 0));
         for name in 0..WAITING + 3 {
             events.put(event(name, 1));

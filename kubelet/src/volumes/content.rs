@@ -178,7 +178,7 @@ impl Content<'_> {
             ));
         };
         let context = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
-        let user = asked.user.or_else(|| only_user(pod));
+        let user = asked.user.or(self.default_user).or_else(|| only_user(pod));
         let is_closed = user.is_some() || context.is_some_and(|context| context.fs_group.is_some());
         self.put(&asked.path, given.as_bytes(), is_closed.then_some(TOKEN_MODE), user, true)
     }

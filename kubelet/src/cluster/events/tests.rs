@@ -61,3 +61,26 @@ async fn what_is_refused_for_good_is_let_go_and_nothing_else() {
     }
     assert!(!is_of_its_own(&poster.tell(&*nobody().await, &event(1)).await.unwrap_err()));
 }
+
+#[tokio::test]
+async fn one_that_the_server_fails_at_keeps_no_other_waiting() {
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api.clone()));
+    let poster = Poster { apis, ..poster(api) };
+    let events = poster.events.clone();
+    let mut other = event(1);
+    other["metadata"]["name"] = "web.2".into();
+    events.put(event(1));
+    events.put(other.clone());
+    fake.says(500, None);
+    let telling = tokio::spawn(poster.run());
+    let mut look = tokio::time::interval(Duration::from_millis(10));
+    while events.first().is_some() {
+        look.tick().await;
+    }
+    let names: Vec<Value> =
+        fake.asked_with().into_iter().map(|(_, sent)| sent["metadata"]["name"].clone()).collect();
+    assert_eq!(names, ["web.1", "web.2", "web.1"]);
+    telling.abort();
+    drop(way);
+}

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::tokens::Question;
-use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, until};
+use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, may_be_its_own, until};
 use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
 
@@ -35,7 +35,7 @@ impl Asker {
                         continue;
                     }
                     Err(trouble) => {
-                        // Nobody is there to be asked, which is told by others; tokens that there are serve on.
+                        // Whoever is to be asked may be away, which is told by others; tokens that there are serve on.
                         if patience.wait(&trouble, &mut self.apis).await.is_none() {
                             return;
                         }
@@ -53,16 +53,17 @@ impl Asker {
         }
     }
 
-    /// Asks for one; trouble is what has nothing to do with which.
+    /// Asks for one, which is put back where the server gives none; trouble is what may have nothing to do with which.
     async fn ask(&self, api: &Api, question: &Question) -> Result<(), Trouble> {
         let now = Timestamp::now();
-        let why = match api.post(&question.path, &question.body).await {
+        let answered = api.post(&question.path, &question.body).await;
+        let why = match &answered {
             Ok(answer) => {
-                let given = self.shared.lock().shelf.tokens.given(question, &answer, now, chance());
+                let given = self.shared.lock().shelf.tokens.given(question, answer, now, chance());
                 given.err().map(|why| format!("the answer of {} {why}", api.server()))
             }
-            Err(trouble) if is_of_its_own(&trouble) => Some(trouble.to_string()),
-            Err(trouble) => return Err(trouble),
+            Err(trouble) if may_be_its_own(trouble) => Some(trouble.to_string()),
+            Err(_) => return answered.map(drop),
         };
         if let Some(why) = why {
             let told = self.shared.lock().shelf.tokens.refused(&question.key, &why, now, chance());
@@ -72,6 +73,7 @@ impl Asker {
             }
         }
         self.shared.changed.send_replace(());
-        Ok(())
+        let done = answered.map(drop);
+        done.or_else(|trouble| if is_of_its_own(&trouble) { Ok(()) } else { Err(trouble) })
     }
 }

@@ -20,9 +20,9 @@ use crate::observed::PodUid;
 
 /// The annotation with the hash of a pod as its source holds it.
 const HASH: &str = "kubernetes.io/config.hash";
-/// How long what was done may take to be heard of.
+/// How long what was done may take to be heard of, and an image has to live for the next to be made without a pause.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
-/// What was refused is tried again after that, and each time after twice as long, up to a limit.
+/// What was refused, or did not last, is tried again after that, and each time after twice as long, up to a limit.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
@@ -41,6 +41,8 @@ struct Local {
     due: Option<Timestamp>,
     refusals: u32,
     why: String,
+    /// Its image has been there since then.
+    shown_since: Option<Timestamp>,
     /// The image with that UID says that the pod is over, and it is not.
     outlived: Option<PodUid>,
 }
@@ -51,8 +53,39 @@ pub struct Mirrors {
     locals: BTreeMap<Name, Local>,
     /// Every source of this node has spoken: images of others are of pods that are no more.
     is_complete: bool,
-    /// Images that were just removed, and until when that may be unheard.
-    removed: BTreeMap<PodUid, Timestamp>,
+    /// Images whose removal was asked for, until they have gone.
+    removed: BTreeMap<PodUid, Removed>,
+}
+
+/// An image whose removal was asked for.
+#[derive(Debug)]
+struct Removed {
+    /// It is not asked for again before that.
+    due: Timestamp,
+    refusals: u32,
+}
+
+impl Local {
+    /// There is a pod of its name.
+    fn is_shown(&mut self, line: &Line, now: Timestamp) {
+        self.due = None;
+        self.why.clear();
+        if line.mirror.as_ref() == Some(&self.hash) {
+            self.shown_since.get_or_insert(now);
+        } else {
+            self.refusals = 0;
+        }
+    }
+
+    /// There is none, or none any more: whoever removes every image does not get another each time at once.
+    fn is_unshown(&mut self, now: Timestamp) {
+        let Some(since) = self.shown_since.take() else { return };
+        if now < after(since, HEARD_WITHIN) {
+            self.due = Some(again(now, &mut self.refusals, 1.0));
+        } else {
+            self.refusals = 0;
+        }
+    }
 }
 
 /// What is to be done.
@@ -86,6 +119,7 @@ impl Mirrors {
                         due: None,
                         refusals: 0,
                         why: String::new(),
+                        shown_since: None,
                         outlived: None,
                     };
                     self.locals.insert(name, local);
@@ -108,34 +142,45 @@ impl Mirrors {
         };
         let there: BTreeMap<(&str, &str), &Line> =
             lines.map(|line| ((&*line.name.namespace, &*line.name.name), line)).collect();
-        self.removed.retain(|uid, until| *until > now && there.values().any(|line| line.uid == *uid));
-        for line in there.values().filter(|line| !self.removed.contains_key(&line.uid)) {
-            let Some(hash) = &line.mirror else { continue };
-            let local = self.locals.get(&(line.name.namespace.clone(), line.name.name.clone()));
-            let is_good = local.map_or(!self.is_complete, |local| {
-                *hash == local.hash && !line.is_doomed && local.outlived.as_ref() != Some(&line.uid)
-            });
-            if !is_good {
-                return Ok(removal(line));
-            }
-        }
-        let mut wake = self.removed.values().min().copied();
+        self.removed.retain(|uid, _| there.values().any(|line| line.uid == *uid));
+        let due = |line: &Line| self.removed.get(&line.uid).map(|removed| removed.due);
+        let is_to_go = |line: &&&Line| due(line).is_none_or(|due| due <= now) && !self.is_good(line);
+        // What has waited longest comes first, so that nothing is kept waiting by what is refused again and again.
+        let goes = there.values().filter(is_to_go).map(|line| (due(line), *line)).min_by_key(|(due, _)| *due);
+        let mut comes: Option<(Option<Timestamp>, &str, &Local)> = None;
+        let mut wake = self.removed.values().map(|removed| removed.due).filter(|due| *due > now).min();
         for ((namespace, name), local) in &mut self.locals {
-            if there.contains_key(&(namespace.as_str(), name.as_str())) {
-                local.due = None;
-                local.refusals = 0;
-                local.why.clear();
+            if let Some(line) = there.get(&(namespace.as_str(), name.as_str())) {
+                local.is_shown(line, now);
             } else if local.is_wanted {
+                local.is_unshown(now);
                 match local.due.filter(|due| *due > now) {
                     Some(due) => wake = Some(wake.map_or(due, |wake| wake.min(due))),
-                    None => {
-                        let path = format!("/api/v1/namespaces/{namespace}/pods");
-                        return Ok(Step::Make(local.uid.clone(), path, image(local, node, node_uid)));
+                    None if comes.is_none_or(|(due, ..)| local.due < due) => {
+                        comes = Some((local.due, namespace, local));
                     }
+                    None => {}
                 }
             }
         }
-        Err(wake)
+        match (goes, comes) {
+            (Some((_, line)), None) => Ok(removal(line)),
+            (Some((due, line)), Some((other, ..))) if due <= other => Ok(removal(line)),
+            (_, Some((_, namespace, local))) => {
+                let path = format!("/api/v1/namespaces/{namespace}/pods");
+                Ok(Step::Make(local.uid.clone(), path, image(local, node, node_uid)))
+            }
+            (None, None) => Err(wake),
+        }
+    }
+
+    /// Whether that may stay: it is no image, or one of the version of its pod that there is.
+    fn is_good(&self, line: &Line) -> bool {
+        let Some(hash) = &line.mirror else { return true };
+        let local = self.locals.get(&(line.name.namespace.clone(), line.name.name.clone()));
+        local.map_or(!self.is_complete, |local| {
+            *hash == local.hash && !line.is_doomed && local.outlived.as_ref() != Some(&line.uid)
+        })
     }
 
     /// It was done: what comes of it is heard in a moment.
@@ -147,7 +192,9 @@ impl Mirrors {
                     local.due = Some(until);
                 }
             }
-            Step::Remove(uid, ..) => drop(self.removed.insert(uid.clone(), until)),
+            Step::Remove(uid, ..) => {
+                self.removed.entry(uid.clone()).or_insert(Removed { due: until, refusals: 0 }).due = until;
+            }
         }
     }
 
@@ -160,14 +207,16 @@ impl Mirrors {
         now: Timestamp,
         share: f64,
     ) -> Option<Arc<Pod>> {
-        let Step::Make(uid, ..) = step else {
-            self.done(step, now);
-            return None;
+        let uid = match step {
+            Step::Make(uid, ..) => uid,
+            Step::Remove(uid, ..) => {
+                let removed = self.removed.entry(uid.clone()).or_insert(Removed { due: now, refusals: 0 });
+                removed.due = again(now, &mut removed.refusals, share);
+                return None;
+            }
         };
         let local = self.of_mut(uid)?;
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(local.refusals)).min(LONGEST_PAUSE);
-        local.due = Some(after(now, pause.mul_f64(0.25_f64.mul_add(share, 0.75))));
-        local.refusals = local.refusals.saturating_add(1);
+        local.due = Some(again(now, &mut local.refusals, share));
         // One that is there already may be our own, of which we hear in a moment.
         let is_news = local.why != why && (!is_there || local.refusals > 1);
         if is_news {
@@ -215,6 +264,13 @@ fn name(pod: &Pod) -> Option<Name> {
     let metadata = &pod.metadata;
     let name = (metadata.namespace.clone()?, metadata.name.clone()?);
     (is_safe(&name.0) && is_safe(&name.1)).then_some(name)
+}
+
+/// When something is tried again that was refused so often, and once more.
+fn again(now: Timestamp, refusals: &mut u32, share: f64) -> Timestamp {
+    let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(*refusals)).min(LONGEST_PAUSE);
+    *refusals = refusals.saturating_add(1);
+    after(now, pause.mul_f64(0.25_f64.mul_add(share, 0.75)))
 }
 
 fn after(now: Timestamp, pause: Duration) -> Timestamp {

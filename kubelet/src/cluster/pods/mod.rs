@@ -36,6 +36,7 @@ use self::reflect::Reflector;
 use self::shelf::{API_SERVICE, Shelf};
 use self::tell::Teller;
 use super::follow::{Told, follow};
+use super::patience::may_be_its_own;
 use super::{NODES, is_told_elsewhere};
 use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Trouble, Voice, back_off, chance};
@@ -314,7 +315,7 @@ async fn follow_pods(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>
         let mut hear = |told| shared.hear(told);
         let ended = tokio::select! {
             // That nothing is heard is told by whoever follows the nodes.
-            ended = follow(apis.clone(), PODS, &selector, &mut hear, None) => ended,
+            ended = follow(apis.clone(), PODS, &selector, &mut hear, |_| {}) => ended,
             () = shared.list_anew.notified() => continue,
         };
         let Some(trouble) = ended else { return };
@@ -336,10 +337,23 @@ async fn follow_api_service(shared: Arc<Shared>, apis: watch::Receiver<Option<Ar
             }
             shared.changed.send_replace(());
         };
-        let Some(trouble) = follow(apis.clone(), &path, &selector, &mut hear, None).await else { return };
-        tracing::warn!(%trouble, "the API server does not show this node the Service {name}, so pods are not told where the API is");
-        shared.lock().shelf.refused_api_service();
-        shared.changed.send_replace(());
+        let mut is_told = false;
+        let mut refused = |trouble: &Trouble| {
+            // Pods do not wait for what somebody has said no to, whatever the reason.
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::warn!(%trouble, "the API server does not show this node the Service {name}, so new pods are told where the API is only as far as that was known");
+            }
+            shared.lock().shelf.refused_api_service();
+            shared.changed.send_replace(());
+        };
+        let troubled = |trouble: &Trouble| {
+            if may_be_its_own(trouble) {
+                refused(trouble);
+            }
+        };
+        let ended = follow(apis.clone(), &path, &selector, &mut hear, troubled).await;
+        let Some(trouble) = ended else { return };
+        refused(&trouble);
         tokio::time::sleep(AGAIN).await;
     }
 }
@@ -357,7 +371,8 @@ async fn follow_object(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api
             }
             shared.changed.send_replace(());
         };
-        let Some(trouble) = follow(apis.clone(), &path, &selector, &mut hear, None).await else { return };
+        let ended = follow(apis.clone(), &path, &selector, &mut hear, |_| {}).await;
+        let Some(trouble) = ended else { return };
         // Whoever decides may not have heard of the pod yet.
         if failures > 0 {
             tracing::warn!(%trouble, "{path} {} is not shown to this node; trying again", object.name);

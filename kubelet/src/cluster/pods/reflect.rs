@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::mirrors::Step;
-use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, until};
+use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, may_be_its_own, until};
 use crate::desired::Desired;
 use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
@@ -42,7 +42,7 @@ impl Reflector {
                         continue;
                     }
                     Err(trouble) => {
-                        // Nobody is there to be asked, which is told by others.
+                        // Whoever is to be asked may be away, which is told by others.
                         if patience.wait(&trouble, &mut self.apis).await.is_none() {
                             return;
                         }
@@ -72,7 +72,7 @@ impl Reflector {
         self.shared.changed.send_replace(());
     }
 
-    /// Takes a step; trouble is what has nothing to do with which.
+    /// Takes a step, which is put back where the server does not; trouble is what may have nothing to do with which.
     async fn take(&self, api: &Api, step: &Step) -> Result<(), Trouble> {
         let done = match step {
             Step::Make(_, path, image) => api.create(path, image).await,
@@ -80,17 +80,17 @@ impl Reflector {
         };
         let now = Timestamp::now();
         let mut state = self.shared.lock();
-        let told = match done {
+        let told = match &done {
             Ok(()) => {
                 state.mirrors.done(step, now);
                 None
             }
-            Err(trouble) if is_of_its_own(&trouble) => {
+            Err(trouble) if may_be_its_own(trouble) => {
                 let why = trouble.to_string();
                 let told = state.mirrors.refused(step, &why, trouble.is_code(409), now, chance());
                 told.map(|pod| (pod, why))
             }
-            Err(trouble) => return Err(trouble),
+            Err(_) => return done,
         };
         drop(state);
         if let Some((pod, why)) = told {
@@ -99,6 +99,6 @@ impl Reflector {
             );
             self.outbox.note(About::pod(&pod), Severity::Warning, "FailedMirrorPod", text);
         }
-        Ok(())
+        done.or_else(|trouble| if is_of_its_own(&trouble) { Ok(()) } else { Err(trouble) })
     }
 }

@@ -1,6 +1,8 @@
 //! What a master may say, and what becomes of pods then, a row a case.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod answers;
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 

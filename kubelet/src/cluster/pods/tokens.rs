@@ -22,6 +22,8 @@ use crate::observed::PodUid;
 const SHARE_OF_LIFE: f64 = 0.8;
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const JITTER: Duration = Duration::from_secs(10);
+/// Whatever a server says of a life, another is not asked for sooner.
+const SHORTEST: Duration = Duration::from_secs(60);
 /// What was refused is asked for again after that, and each time after twice as long, up to a limit.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
@@ -41,6 +43,14 @@ struct Token {
     why: String,
     /// It is asked for then; `None` for at once.
     due: Option<Timestamp>,
+}
+
+impl Token {
+    /// The clock was set back since it was asked for, so that nobody can say when it expires; it is asked for once for that.
+    fn is_of_the_future(&self, now: Timestamp) -> bool {
+        let asked_at = self.held.as_ref().and_then(|held| held.metadata().creation_timestamp.as_ref());
+        self.refusals == 0 && asked_at.is_some_and(|asked_at| asked_at.0 > now)
+    }
 }
 
 /// All that pods ask for.
@@ -100,10 +110,10 @@ impl Tokens {
 
     /// What is to be asked now; when that will be something, where it is nothing.
     pub fn next(&self, now: Timestamp) -> Result<Question, Option<Timestamp>> {
-        let due = |token: &Token| token.due.is_none_or(|due| due <= now);
-        // Those that a pod waits for come first.
-        let waiting = self.all.values().find(|token| due(token) && token.held.is_none());
-        match waiting.or_else(|| self.all.values().find(|token| due(token))) {
+        let due = |token: &Token| token.due.is_none_or(|due| due <= now) || token.is_of_the_future(now);
+        // Those that a pod waits for come first, and what was refused before comes behind what has waited longer.
+        let rank = |token: &&Token| (token.held.is_some() || token.refusals > 0, token.due);
+        match self.all.values().filter(|token| due(token)).min_by_key(rank) {
             Some(token) => Ok(token.question.clone()),
             None => Err(self.all.values().filter_map(|token| token.due).min()),
         }
@@ -120,13 +130,14 @@ impl Tokens {
         asked_at: Timestamp,
         share: f64,
     ) -> Result<(), String> {
-        let (Some(text), Some(expires)) =
-            (answer["status"]["token"].as_str(), answer["status"]["expirationTimestamp"].as_str())
-        else {
+        let Some(text) = answer["status"]["token"].as_str() else {
             return Err("has no token in it".to_owned());
         };
-        let expires: Timestamp = expires.parse().map_err(|error| format!("says no time: {error}"))?;
         let Some(token) = self.all.get_mut(&question.key) else { return Ok(()) };
+        // When that is by the server's clock says nothing here, where the clock may be another.
+        let seconds = answer["spec"]["expirationSeconds"].as_i64().unwrap_or(question.key.seconds);
+        let life = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
+        let expires = asked_at.checked_add(life).unwrap_or(Timestamp::MAX);
         let request = request(&question.key, &token.pod, text, asked_at, expires);
         token.due = renew_at(&request, share);
         token.held = Some(Held::Token(Arc::new(request)));
@@ -193,7 +204,7 @@ fn question(key: TokenKey, pod: &Pod) -> Option<Question> {
     })
 }
 
-/// What is kept: what was asked, what came of it, and when, by the clock of this machine.
+/// What is kept: what was asked, what came of it, when, and until when it lasts, both by the clock of this machine.
 fn request(key: &TokenKey, pod: &Pod, text: &str, asked_at: Timestamp, expires: Timestamp) -> TokenRequest {
     let bound = BoundObjectReference {
         api_version: Some("v1".to_owned()),
@@ -233,7 +244,7 @@ fn renew_at(token: &TokenRequest, share: f64) -> Option<Timestamp> {
     let until = token.status.as_ref()?.expiration_timestamp.as_ref()?.0;
     let life = Duration::try_from(until.duration_since(from)).unwrap_or_default();
     let lasts = life.mul_f64(SHARE_OF_LIFE).min(LONGEST);
-    from.checked_add(lasts.saturating_sub(JITTER.mul_f64(share))).ok()
+    from.checked_add(lasts.saturating_sub(JITTER.mul_f64(share)).max(SHORTEST)).ok()
 }
 
 #[cfg(test)]

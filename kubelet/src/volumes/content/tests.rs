@@ -94,17 +94,18 @@ fn a_token_is_for_whoever_runs_there() {
     let request: TokenRequest = serde_json::from_value(request).unwrap();
     let mut references = References::default();
     references.tokens.insert(TokenKey::of(&request), Arc::new(request));
-    let asked = |seconds: u32| {
+    let asked = |seconds: u32, default_user: Option<u32>| {
         let source = json!({"serviceAccountToken": {"audience": "vault", "expirationSeconds": seconds, "path": "token"}});
-        let volume = json!({"name": "v", "projected": {"defaultMode": 420, "sources": [source]}});
+        let projected = json!({"defaultMode": 420, "defaultUser": default_user, "sources": [source]});
+        let volume = json!({"name": "v", "projected": projected});
         serde_json::from_value(volume).unwrap()
     };
-    let fill = |spec: Value, seconds: u32| {
+    let fill = |spec: Value, seconds: u32, default_user: Option<u32>| {
         let pod = json!({"metadata": {"name": "p", "namespace": "n", "uid": "u"}, "spec": spec});
         let pod: Pod = serde_json::from_value(pod).unwrap();
         let (uid, facts) = (PodUid::new("u"), Facts::default());
         let wanted = Wanted { uid: &uid, pod: &pod, references: &references, facts: &facts };
-        of(&wanted, &asked(seconds)).unwrap()
+        of(&wanted, &asked(seconds, default_user)).unwrap()
     };
     let user = |name: &str, user: u32| json!({"name": name, "securityContext": {"runAsUser": user}});
     for (spec, expected) in [
@@ -119,10 +120,13 @@ fn a_token_is_for_whoever_runs_there() {
         // The group may read it, which the writer sees to.
         (json!({"containers": [{"name": "c"}], "securityContext": {"fsGroup": 9}}), "token=t:600"),
     ] {
-        assert_eq!(show(&fill(spec.clone(), 600).unwrap()), expected, "{spec}");
+        assert_eq!(show(&fill(spec.clone(), 600, None).unwrap()), expected, "{spec}");
     }
+    // The volume may say whose all in it is, and the token is nobody else's then.
+    let spec = json!({"containers": [user("c", 7)]});
+    assert_eq!(show(&fill(spec, 600, Some(5)).unwrap()), "token=t:600@5");
     let spec = json!({"containers": [{"name": "c"}], "serviceAccountName": "robot"});
-    let missing = fill(spec, 601).unwrap_err();
+    let missing = fill(spec, 601, None).unwrap_err();
     assert!(missing.contains("no token of the service account n/robot yet"), "{missing}");
 }
 

@@ -129,13 +129,70 @@ fn what_was_done_is_not_done_again_before_it_can_be_heard_of() {
     // It has been heard of, and somebody deletes it: the node does away with it, and makes another at once.
     let mut there = book(&["web u1 h1"]);
     assert_eq!(mirrors.next(&there, "n1", start()), Err(None));
-    let mut doomed = line("web u1 h1");
+    there.hear(Told::Put(doomed("web u1 h1")));
+    let removal = mirrors.next(&there, "n1", after_s(30)).unwrap();
+    assert!(matches!(&removal, Step::Remove(uid, ..) if uid.as_str() == "u1"));
+    mirrors.done(&removal, after_s(30));
+    assert_eq!(mirrors.next(&there, "n1", after_s(30)), Err(Some(after_s(40))));
+    there.hear(Told::Gone(doomed("web u1 h1")));
+    assert!(matches!(mirrors.next(&there, "n1", after_s(31)), Ok(Step::Make(..))));
+}
+
+fn doomed(text: &str) -> Value {
+    let mut doomed = line(text);
     doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into();
-    there.hear(Told::Put(doomed.clone()));
-    assert_eq!(steps(&mut mirrors, &there), "-u1");
-    assert_eq!(mirrors.next(&there, "n1", start()), Err(Some(after_s(10))));
-    there.hear(Told::Gone(doomed));
-    assert_eq!(steps(&mut mirrors, &there), "+web");
+    doomed
+}
+
+#[test]
+fn whoever_removes_every_image_gets_another_less_and_less_often() {
+    let mut mirrors = Mirrors::default();
+    mirrors.follow(&desired(&["web h1"], Completeness::Complete));
+    let (mut there, mut now, mut pauses) = (book(&[]), start(), Vec::new());
+    for round in 0..9 {
+        let made = mirrors.next(&there, "n1", now).unwrap();
+        mirrors.done(&made, now);
+        let image = format!("web u{round} h1");
+        there.hear(Told::Put(line(&image)));
+        assert!(mirrors.next(&there, "n1", now).is_err());
+        there.hear(Told::Gone(line(&image)));
+        let next = mirrors.next(&there, "n1", now).unwrap_err().unwrap();
+        pauses.push(next.duration_since(now).as_secs());
+        now = next;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 120, 120]);
+    // One that has lasted is made again at once, and so is one of another version.
+    there.hear(Told::Put(line("web u10 h1")));
+    assert!(mirrors.next(&there, "n1", now).is_err());
+    there.hear(Told::Gone(line("web u10 h1")));
+    now += SignedDuration::from_secs(10);
+    assert!(mirrors.next(&there, "n1", now).is_ok());
+    there.hear(Told::Put(line("web u11 h1")));
+    assert!(mirrors.next(&there, "n1", now).is_err());
+    mirrors.follow(&desired(&["web h2"], Completeness::Complete));
+    assert!(matches!(mirrors.next(&there, "n1", now), Ok(Step::Remove(..))));
+    there.hear(Told::Gone(line("web u11 h1")));
+    assert!(matches!(mirrors.next(&there, "n1", now), Ok(Step::Make(..))));
+}
+
+#[test]
+fn a_removal_that_is_refused_is_tried_less_and_less_often_and_keeps_no_other_waiting() {
+    let mut mirrors = Mirrors::default();
+    mirrors.follow(&desired(&["db h"], Completeness::Complete));
+    let (there, mut now, mut pauses) = (book(&["web u1 h1"]), start(), Vec::new());
+    for _ in 0..9 {
+        let step = mirrors.next(&there, "n1", now).unwrap();
+        assert!(matches!(step, Step::Remove(..)));
+        assert!(mirrors.refused(&step, "out of order", false, now, 1.0).is_none());
+        if let Ok(other) = mirrors.next(&there, "n1", now) {
+            assert!(matches!(other, Step::Make(..)));
+            mirrors.refused(&other, "out of order", false, now, 1.0);
+        }
+        let due = mirrors.removed[&PodUid::new("u1")].due;
+        pauses.push(due.duration_since(now).as_secs());
+        now = due;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 120, 120]);
 }
 
 #[test]

@@ -28,8 +28,10 @@ fn after(seconds: i64) -> Timestamp {
     start() + SignedDuration::from_secs(seconds)
 }
 
-fn answer(text: &str, expires: Timestamp) -> Value {
-    json!({"status": {"token": text, "expirationTimestamp": expires.to_string()}})
+/// Of a server whose clock is years away.
+fn answer(text: &str, seconds: i64) -> Value {
+    let expires = "2020-01-01T00:00:00Z";
+    json!({"spec": {"expirationSeconds": seconds}, "status": {"token": text, "expirationTimestamp": expires}})
 }
 
 fn texts(tokens: &Tokens) -> String {
@@ -54,13 +56,13 @@ fn a_token_is_asked_for_as_the_pod_says_and_bound_to_it() {
         first.body["spec"],
         json!({"audiences": [], "expirationSeconds": 3600, "boundObjectRef": bound})
     );
-    tokens.given(&first, &answer("a", after(3600)), start(), 0.0).unwrap();
+    tokens.given(&first, &answer("a", 3600), start(), 0.0).unwrap();
     let second = tokens.next(start()).unwrap();
     assert_eq!(
         second.body["spec"],
         json!({"audiences": ["vault"], "expirationSeconds": 600, "boundObjectRef": bound})
     );
-    tokens.given(&second, &answer("b", after(600)), start(), 0.0).unwrap();
+    tokens.given(&second, &answer("b", 600), start(), 0.0).unwrap();
     assert!(tokens.has_answered(&PodUid::new("u1")));
     assert_eq!((texts(&tokens), tokens.next(start())), ("a b".to_owned(), Err(Some(after(480)))));
     // What two volumes ask for alike is one.
@@ -73,32 +75,52 @@ fn a_token_is_asked_for_as_the_pod_says_and_bound_to_it() {
 fn another_is_asked_for_when_most_of_a_life_is_over() {
     let day = 24 * 60 * 60;
     // How long it lives, what chance says, when another is asked for.
-    for (life, share, due) in
-        [(600, 0.0, 480), (600, 1.0, 470), (3607, 0.0, 2885), (30 * day, 0.0, day), (0, 1.0, 0), (-5, 0.5, 0)]
-    {
+    for (life, share, due) in [
+        (600, 0.0, 480),
+        (600, 1.0, 470),
+        (3607, 0.0, 2885),
+        (30 * day, 0.0, day),
+        (0, 1.0, 60),
+        (-5, 0.5, 60),
+    ] {
         let mut tokens = Tokens::default();
         tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
         let question = tokens.next(start()).unwrap();
-        tokens.given(&question, &answer("a", after(life)), start(), share).unwrap();
-        let found = tokens.next(start());
-        if due > 0 {
-            let at = found.unwrap_err().unwrap();
-            assert_eq!(at.as_second(), after(due).as_second(), "{life} {share}");
-        } else {
-            assert!(found.is_ok(), "{life} {share}");
-        }
+        tokens.given(&question, &answer("a", life), start(), share).unwrap();
+        let at = tokens.next(start()).unwrap_err().unwrap();
+        assert_eq!(at.as_second(), after(due).as_second(), "{life} {share}");
     }
+    // A server that does not say how long it lives has given what was asked for.
+    let mut tokens = Tokens::default();
+    tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
+    let question = tokens.next(start()).unwrap();
+    tokens.given(&question, &json!({"status": {"token": "a"}}), start(), 0.0).unwrap();
+    assert_eq!(tokens.next(start()), Err(Some(after(480))));
     // The one before serves until there is another, and so does one that has expired.
     let mut tokens = Tokens::default();
     tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
     let question = tokens.next(start()).unwrap();
-    tokens.given(&question, &answer("a", after(600)), start(), 0.0).unwrap();
+    tokens.given(&question, &answer("a", 600), start(), 0.0).unwrap();
     assert_eq!(tokens.next(after(480)).unwrap(), question);
     assert!(tokens.refused(&question.key, "not now", after(480), 1.0).is_some());
     assert_eq!((texts(&tokens), tokens.next(after(480))), ("a".to_owned(), Err(Some(after(481)))));
     assert!(tokens.next(after(9999)).is_ok() && texts(&tokens) == "a");
-    tokens.given(&question, &answer("b", after(1200)), after(600), 0.0).unwrap();
+    tokens.given(&question, &answer("b", 600), after(600), 0.0).unwrap();
     assert_eq!(texts(&tokens), "b");
+}
+
+#[test]
+fn a_token_of_a_clock_that_was_set_back_is_asked_for_again_once() {
+    let mut tokens = Tokens::default();
+    tokens.follow([&pod("u1", json!([token(Value::Null, 600.into())]))].into_iter());
+    let question = tokens.next(start()).unwrap();
+    tokens.given(&question, &answer("a", 600), after(9000), 0.0).unwrap();
+    assert_eq!(tokens.next(after(9000)), Err(Some(after(9480))));
+    assert_eq!(tokens.next(start()).unwrap(), question);
+    tokens.refused(&question.key, "not now", start(), 1.0);
+    assert_eq!(tokens.next(start()), Err(Some(after(1))), "a refusal is no reason to ask at once");
+    tokens.given(&question, &answer("b", 600), after(1), 0.0).unwrap();
+    assert_eq!((texts(&tokens), tokens.next(after(1))), ("b".to_owned(), Err(Some(after(481)))));
 }
 
 #[test]
@@ -118,9 +140,7 @@ fn what_is_refused_is_asked_for_less_and_less_often_and_told_once() {
     assert!(tokens.has_answered(&PodUid::new("u1")), "the pod is begun, and says what it lacks");
     assert!(tokens.refused(&question.key, "another reason", now, 1.0).is_some());
     // What is no token is none.
-    for nonsense in [json!({}), json!({"status": {"token": "t", "expirationTimestamp": "soon"}})] {
-        assert!(tokens.given(&question, &nonsense, now, 0.0).is_err());
-    }
+    assert!(tokens.given(&question, &json!({}), now, 0.0).is_err());
 }
 
 #[test]
@@ -129,7 +149,7 @@ fn the_next_kubelet_goes_on_with_what_this_one_held() {
     let mut tokens = Tokens::default();
     tokens.follow([&one, &other].into_iter());
     let question = tokens.next(start()).unwrap();
-    tokens.given(&question, &answer("a", after(600)), start(), 0.0).unwrap();
+    tokens.given(&question, &answer("a", 600), start(), 0.0).unwrap();
     let held = tokens.held().map(|held| held.json().unwrap()).next().unwrap();
     let read: Arc<TokenRequest> = Arc::new(serde_json::from_value(held).unwrap());
     let mut tokens = Tokens::default();

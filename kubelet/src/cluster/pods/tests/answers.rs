@@ -1,0 +1,100 @@
+//! What becomes of the rest where a server fails at one thing.
+
+use tokio::sync::Notify;
+
+use super::super::ask::Asker;
+use super::super::mirrors::Mirrors;
+use super::super::reflect::Reflector;
+use super::super::{Shared, State, follow_api_service};
+use super::*;
+use crate::cluster::tests::fake::Fake;
+use crate::desired::{Desired, DesiredPod, SourceKind};
+use crate::report::Outbox;
+
+/// A node that the master has given these, and that knows nothing of what they refer to.
+fn shared(pods: &[Value]) -> Arc<Shared> {
+    let mut book = Book::new("n1");
+    book.hear(all(pods, 100));
+    book.confirm("node-1");
+    let mut shelf = Shelf::default();
+    shelf.tokens.follow(book.at_work());
+    let state = State { book, shelf, mirrors: Mirrors::default(), touched: [].into() };
+    Arc::new(Shared { state: state.into(), changed: watch::channel(()).0, list_anew: Notify::new() })
+}
+
+/// Waits until it is so.
+async fn until(shared: &Shared, is_so: impl Fn(&State) -> bool) {
+    let mut changed = shared.changed.subscribe();
+    while !is_so(&shared.lock()) {
+        changed.changed().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_the_server_fails_at_keeps_no_other_waiting() {
+    let asks = |name: &str, uid: &str| {
+        let token = json!({"serviceAccountToken": {"path": "token"}});
+        with(pod(name, uid, 10), "/spec/volumes", json!([{"name": "v", "projected": {"sources": [token]}}]))
+    };
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api));
+    let shared = shared(&[asks("db", "u1"), asks("web", "u2")]);
+    let given = json!({"status": {"token": "t"}});
+    fake.says(500, None);
+    fake.says(200, Some(given.clone()));
+    fake.says(200, Some(given));
+    let asker = Asker { shared: shared.clone(), apis, outbox: Arc::new(Outbox::default()) };
+    let asking = tokio::spawn(asker.run());
+    until(&shared, |state| state.shelf.tokens.held().count() == 2).await;
+    let asked: Vec<Value> = fake.asked_with().into_iter().map(|(_, sent)| sent).collect();
+    let names: Vec<&str> =
+        asked.iter().map(|sent| sent["spec"]["boundObjectRef"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..2], ["db", "web"]);
+    asking.abort();
+    drop(way);
+}
+
+#[tokio::test]
+async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
+    let mut desired = Desired { completeness: Completeness::Complete, ..Desired::default() };
+    for (name, uid) in [("db", "l1"), ("web", "l2")] {
+        let own = Arc::new(serde_json::from_value(pod(name, uid, 1)).unwrap());
+        let uid = PodUid::new(uid);
+        let own = DesiredPod { uid: uid.clone(), pod: own, source: SourceKind::File };
+        desired.pods.insert(uid, Arc::new(own));
+    }
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api));
+    let (wanting, desired) = watch::channel(Arc::new(desired));
+    let shared = shared(&[]);
+    fake.says(500, None);
+    let outbox = Arc::new(Outbox::default());
+    let node = "n1".to_owned();
+    let reflecting = tokio::spawn(Reflector { node, shared, apis, desired, outbox }.run());
+    let (mut names, mut look) = (Vec::new(), tokio::time::interval(std::time::Duration::from_millis(10)));
+    while names.len() < 3 {
+        look.tick().await;
+        let asked = fake.asked_with().into_iter();
+        names.extend(asked.map(|(_, sent)| sent["metadata"]["name"].as_str().unwrap().to_owned()));
+    }
+    assert_eq!(names, ["db", "web", "db"]);
+    reflecting.abort();
+    drop((way, wanting));
+}
+
+#[tokio::test]
+async fn pods_do_not_wait_for_a_server_that_has_no_services() {
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api));
+    let shared = shared(&[]);
+    let uid = PodUid::new("u1");
+    let is_answered = |state: &State| state.shelf.has_answered(&uid, &[].into());
+    assert!(!is_answered(&shared.lock()));
+    for _ in 0..9 {
+        fake.says(404, None);
+    }
+    let following = tokio::spawn(follow_api_service(shared.clone(), apis));
+    until(&shared, is_answered).await;
+    following.abort();
+    drop(way);
+}
