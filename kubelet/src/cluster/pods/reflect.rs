@@ -88,6 +88,10 @@ impl Reflector {
             Err(trouble) if may_be_its_own(trouble) => {
                 let why = trouble.to_string();
                 let told = state.mirrors.refused(step, &why, trouble.is_code(409), now, chance());
+                if trouble.is_code(403) {
+                    // The Node that it names as its owner may be another by now, as the next list shows.
+                    self.shared.list_anew.notify_one();
+                }
                 told.map(|pod| (pod, why))
             }
             Err(_) => return done,
