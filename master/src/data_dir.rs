@@ -10,7 +10,6 @@ use jiff::Timestamp;
 
 use crate::bootstrap::{ClusterInfo, Discovery};
 use crate::kubeconfig::Kubeconfig;
-use crate::options::ApprovalPolicy;
 use crate::pki::{self, Names, Pki, files};
 
 /// The name of the lock.
@@ -51,8 +50,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Who becomes a node: where nobody does, nobody gets a kubeconfig to join by.
-    policy: ApprovalPolicy,
+    /// Somebody may become a node: else nobody gets a kubeconfig to join by.
+    lets_in: bool,
 }
 
 /// The directory held against every other master for as long as this lives.
@@ -64,13 +63,13 @@ pub struct Lock {
 impl DataDir {
     /// The one at that path.
     pub fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), policy: ApprovalPolicy::default() }
+        Self { path: path.to_owned(), lets_in: true }
     }
 
-    /// The same of a master with that policy.
+    /// The same of a master that lets somebody become a node, or nobody.
     #[must_use]
-    pub fn with_policy(self, policy: ApprovalPolicy) -> Self {
-        Self { policy, ..self }
+    pub fn letting_in(self, lets_in: bool) -> Self {
+        Self { lets_in, ..self }
     }
 
     /// Where its certificates are.
@@ -157,7 +156,7 @@ impl DataDir {
         let mut made = Vec::new();
         let all = [(ADMIN, ADMIN_USER, ADMIN_GROUP), (BOOTSTRAP, BESIDE_MASTER, BESIDE_MASTER)];
         for (file, user, group) in all {
-            if file == BOOTSTRAP && self.policy == ApprovalPolicy::AlwaysReject {
+            if file == BOOTSTRAP && !self.lets_in {
                 files::remove(&self.path.join(file))?;
                 continue;
             }

@@ -29,7 +29,7 @@ use crate::kubeconfig::Kubeconfig;
 use crate::kubernetes::{self, Masters};
 use crate::metrics::{Measured, Metrics};
 use crate::nodes::{Nodes, Shown};
-use crate::options::{Controllers, NodeLifecycle, Options, ServiceRange, Storage};
+use crate::options::{ApprovalPolicy, Controllers, NodeLifecycle, Options, ServiceRange, Storage};
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names};
 use crate::server::{self, Checks};
@@ -53,7 +53,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     // Before anything else, so that whoever stops a master that has just begun is heard.
     let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
-    let data_dir = DataDir::at(&options.data_dir).with_policy(options.approval.policy);
+    let lets_in = options.approval.policy != ApprovalPolicy::AlwaysReject;
+    let data_dir = DataDir::at(&options.data_dir).letting_in(lets_in);
     let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
     let scheduling = scheduler::Config::load(options.scheduler_config.as_deref())?;
     let _lock = data_dir.take()?;

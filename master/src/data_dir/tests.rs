@@ -48,7 +48,7 @@ fn the_administrators_file_is_kept_until_it_no_longer_holds() {
         assert_eq!(directory.admit(&pki, address("[::1]:1"), now).unwrap(), [BOOTSTRAP]);
         assert!(fs::read_to_string(folder.path().join(BOOTSTRAP)).unwrap().contains(BESIDE_MASTER));
     }
-    let rejecting = directory.clone().with_policy(ApprovalPolicy::AlwaysReject);
+    let rejecting = directory.clone().letting_in(false);
     for _ in 0..2 {
         assert!(rejecting.admit(&pki, address("[::1]:1"), now).unwrap().is_empty());
         assert!(!folder.path().join(BOOTSTRAP).exists());
