@@ -134,7 +134,8 @@ async fn what_somebody_writes_at_that_moment_is_told_when_it_is_heard_of() {
 async fn what_somebody_overwrites_again_is_told_again() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Pending"));
-    bed.reports("Running");
+    let status = Arc::new(PodStatus { phase: Some("Running".to_owned()), ..PodStatus::default() });
+    bed.report(Report::Status { pod: Arc::default(), status, deletion: None });
     for version in [10, 12, 14] {
         bed.hear(Told::Put(web("u1", version, "Pending")));
         fake.says(200, Some(web("u1", version + 1, "Running")));
