@@ -43,7 +43,7 @@ pub use self::api::Api;
 pub use self::certificate::{Certificate, Facts};
 pub use self::keeper::chance;
 use self::keeper::{Common, Keeper};
-pub use self::pace::{back_off, pause_after};
+pub use self::pace::{back_off, grown, pause_after};
 use self::request::Kind;
 pub use self::trouble::Trouble;
 pub use self::voice::Voice;

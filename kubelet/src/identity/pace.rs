@@ -72,7 +72,7 @@ pub fn look_at_denied(looks: u32, share: f64) -> Duration {
 }
 
 /// Twice as long each time up to a limit, then between three quarters and the whole of that.
-fn grown(first: Duration, longest: Duration, times: u32, share: f64) -> Duration {
+pub fn grown(first: Duration, longest: Duration, times: u32, share: f64) -> Duration {
     apart(first.saturating_mul(2_u32.saturating_pow(times)).min(longest), share)
 }
 

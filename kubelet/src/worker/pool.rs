@@ -37,8 +37,8 @@ pub struct Pool {
     node: Node,
     /// Why pods and edits were rejected, as it was told.
     rejected: BTreeMap<PodUid, Told>,
-    /// Pods of the master whose name another one has, as they were told of.
-    namesakes: BTreeMap<PodUid, Arc<DesiredPod>>,
+    /// Pods of the master whose name another one has and that were told of, and whether as such that are to go.
+    namesakes: BTreeMap<PodUid, bool>,
     /// Pods that are to go and of which nothing is left, for as long as the master names them.
     ended: BTreeSet<PodUid>,
     /// Pods of an earlier kubelet that have a directory and no worker yet, with what it wrote down of them.
@@ -256,11 +256,11 @@ impl Pool {
         }
         self.namesakes.retain(|uid, _| desired.namesakes.contains_key(uid));
         for (uid, (pod, origin)) in &desired.namesakes {
-            let is_told = self.namesakes.get(uid).is_some_and(|told| told.is_doomed() == pod.is_doomed());
+            let is_told = self.namesakes.get(uid) == Some(&pod.is_doomed());
             if is_told || self.workers.contains_key(uid) {
                 continue;
             }
-            self.namesakes.insert(uid.clone(), pod.clone());
+            self.namesakes.insert(uid.clone(), pod.is_doomed());
             if pod.is_doomed() {
                 self.tools.outbox.tell_cluster(uid, &Report::Gone);
                 continue;

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::tokens::Question;
-use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, may_be_its_own, until};
+use crate::cluster::patience::{LONGEST_WAIT, Patience, beyond_it, may_be_its_own, until};
 use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
 
@@ -27,24 +27,18 @@ impl Asker {
             changed.borrow_and_update();
             let api = self.apis.borrow_and_update().clone();
             let next = self.shared.lock().shelf.tokens.next(Timestamp::now());
-            let mut wait = LONGEST_WAIT;
-            match (api, next) {
-                (Some(api), Ok(question)) => match self.ask(&api, &question).await {
-                    Ok(()) => {
-                        patience.is_fine();
-                        continue;
+            let wait = match (api, next) {
+                (Some(api), Ok(question)) => {
+                    // Whoever is to be asked may be away, which is told by others; tokens that there are serve on.
+                    let done = self.ask(&api, &question).await;
+                    if patience.after(done, &mut self.apis).await.is_none() {
+                        return;
                     }
-                    Err(trouble) => {
-                        // Whoever is to be asked may be away, which is told by others; tokens that there are serve on.
-                        if patience.wait(&trouble, &mut self.apis).await.is_none() {
-                            return;
-                        }
-                        continue;
-                    }
-                },
-                (Some(_), Err(Some(due))) => wait = until(due),
-                (Some(_), Err(None)) | (None, _) => {}
-            }
+                    continue;
+                }
+                (Some(_), Err(due)) => until(due),
+                (None, _) => LONGEST_WAIT,
+            };
             tokio::select! {
                 changed = self.apis.changed() => if changed.is_err() { return },
                 changed = changed.changed() => if changed.is_err() { return },
@@ -73,7 +67,6 @@ impl Asker {
             }
         }
         self.shared.changed.send_replace(());
-        let done = answered.map(drop);
-        done.or_else(|trouble| if is_of_its_own(&trouble) { Ok(()) } else { Err(trouble) })
+        beyond_it(answered.map(drop))
     }
 }

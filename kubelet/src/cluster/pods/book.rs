@@ -210,13 +210,16 @@ impl Book {
 
     /// A pod as the API has it, where that is believed.
     pub fn there(&self, uid: &PodUid) -> Option<&Line> {
-        self.said.as_ref().filter(|said| said.is_believed)?.pods.get(uid)
+        self.believed()?.pods.get(uid)
     }
 
     /// Every pod that the API has of this node, where that is believed and nothing newer is in doubt.
     pub fn lines(&self) -> Option<impl Iterator<Item = &Line>> {
-        let said = self.said.as_ref().filter(|said| said.is_believed)?;
-        Some(said.pods.values())
+        Some(self.believed()?.pods.values())
+    }
+
+    fn believed(&self) -> Option<&Said> {
+        self.said.as_ref().filter(|said| said.is_believed)
     }
 
     /// Notes what the API answered to a status.
@@ -232,7 +235,7 @@ impl Book {
 
     /// Every pod that the API has of this node, where that is believed.
     pub fn all_there(&self) -> impl Iterator<Item = &PodUid> {
-        self.said.iter().filter(|said| said.is_believed).flat_map(|said| said.pods.keys())
+        self.believed().into_iter().flat_map(|said| said.pods.keys())
     }
 
     /// How many lists were heard so far.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::book::Book;
 use super::line::{Line, is_safe};
+use crate::cluster::patience::again;
 use crate::desired::{Completeness, Desired, SourceKind};
 use crate::observed::PodUid;
 
@@ -22,9 +23,6 @@ use crate::observed::PodUid;
 const HASH: &str = "kubernetes.io/config.hash";
 /// How long what was done may take to be heard of, and an image has to live for the next to be made without a pause.
 const HEARD_WITHIN: Duration = Duration::from_secs(10);
-/// What was refused, or did not last, is tried again after that, and each time after twice as long, up to a limit.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// Namespace and name of a pod.
 type Name = (String, String);
@@ -264,13 +262,6 @@ fn name(pod: &Pod) -> Option<Name> {
     let metadata = &pod.metadata;
     let name = (metadata.namespace.clone()?, metadata.name.clone()?);
     (is_safe(&name.0) && is_safe(&name.1)).then_some(name)
-}
-
-/// When something is tried again that was refused so often, and once more.
-fn again(now: Timestamp, refusals: &mut u32, share: f64) -> Timestamp {
-    let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(*refusals)).min(LONGEST_PAUSE);
-    *refusals = refusals.saturating_add(1);
-    after(now, pause.mul_f64(0.25_f64.mul_add(share, 0.75)))
 }
 
 fn after(now: Timestamp, pause: Duration) -> Timestamp {

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::Shared;
 use super::mirrors::Step;
-use crate::cluster::patience::{LONGEST_WAIT, Patience, is_of_its_own, may_be_its_own, until};
+use crate::cluster::patience::{LONGEST_WAIT, Patience, beyond_it, may_be_its_own, until};
 use crate::desired::Desired;
 use crate::identity::{Api, Trouble, chance};
 use crate::report::{About, Outbox, Severity};
@@ -36,21 +36,16 @@ impl Reflector {
                 state.mirrors.next(&state.book, &self.node, Timestamp::now())
             };
             let wait = match (api, next) {
-                (Some(api), Ok(step)) => match self.take(&api, &step).await {
-                    Ok(()) => {
-                        patience.is_fine();
-                        continue;
+                (Some(api), Ok(step)) => {
+                    // Whoever is to be asked may be away, which is told by others.
+                    let done = self.take(&api, &step).await;
+                    if patience.after(done, &mut self.apis).await.is_none() {
+                        return;
                     }
-                    Err(trouble) => {
-                        // Whoever is to be asked may be away, which is told by others.
-                        if patience.wait(&trouble, &mut self.apis).await.is_none() {
-                            return;
-                        }
-                        continue;
-                    }
-                },
-                (Some(_), Err(Some(due))) => until(due),
-                (Some(_), Err(None)) | (None, _) => LONGEST_WAIT,
+                    continue;
+                }
+                (Some(_), Err(due)) => until(due),
+                (None, _) => LONGEST_WAIT,
             };
             tokio::select! {
                 wanted = self.desired.changed() => {
@@ -103,6 +98,6 @@ impl Reflector {
             );
             self.outbox.note(About::pod(&pod), Severity::Warning, "FailedMirrorPod", text);
         }
-        done.or_else(|trouble| if is_of_its_own(&trouble) { Ok(()) } else { Err(trouble) })
+        beyond_it(done)
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::line::is_over;
 use super::{Shared, status};
 use crate::cluster::is_told_elsewhere;
-use crate::cluster::patience::Patience;
+use crate::cluster::patience::{Patience, is_of_its_own};
 use crate::identity::{Api, Trouble, Voice};
 use crate::observed::PodUid;
 use crate::report::{Latest, Reports};
@@ -115,7 +115,7 @@ impl Teller {
                 Ok(()) => {}
                 // It is gone, somebody has written it at this moment, or another one has its name by now: what is heard will say so.
                 Err(trouble) if trouble.is_code(404) || trouble.is_code(409) => break,
-                Err(trouble) if is_final(&trouble) => {
+                Err(trouble) if is_of_its_own(&trouble) => {
                     let text = format!("what has become of a pod is not told to its cluster: {trouble}");
                     self.voice.warn("PodNotTold", text, Timestamp::now());
                 }
@@ -196,12 +196,6 @@ impl Teller {
         );
         self.voice.warn("PodsNotTold", text, Timestamp::now());
     }
-}
-
-/// Whether the same would be answered again.
-fn is_final(trouble: &Trouble) -> bool {
-    !is_told_elsewhere(trouble)
-        && matches!(trouble, Trouble::Refused { code: 400 | 403 | 405 | 413 | 415 | 422, .. })
 }
 
 #[cfg(test)]

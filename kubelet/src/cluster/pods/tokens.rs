@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::{Value, json};
 
 use super::line::is_safe;
+use crate::cluster::patience::again;
 use crate::desired::Held;
 use crate::observed::PodUid;
 
@@ -24,9 +25,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const JITTER: Duration = Duration::from_secs(10);
 /// Whatever a server says of a life, another is not asked for sooner.
 const SHORTEST: Duration = Duration::from_secs(60);
-/// What was refused is asked for again after that, and each time after twice as long, up to a limit.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// The account of pods that name none.
 const DEFAULT: &str = "default";
 
@@ -150,9 +148,7 @@ impl Tokens {
     /// The server gives none; the pod that is to be told why, where that is news.
     pub fn refused(&mut self, key: &TokenKey, why: &str, now: Timestamp, share: f64) -> Option<Arc<Pod>> {
         let token = self.all.get_mut(key)?;
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(token.refusals)).min(LONGEST_PAUSE);
-        token.due = now.checked_add(pause.mul_f64(0.25_f64.mul_add(share, 0.75))).ok();
-        token.refusals = token.refusals.saturating_add(1);
+        token.due = Some(again(now, &mut token.refusals, share));
         token.is_answered = true;
         let is_news = token.why != why;
         why.clone_into(&mut token.why);
