@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
 use api::resources::{pod_requests, slim_spec};
+use apiserver::auth::nodes::names::MIRROR;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -27,9 +28,6 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 /// The condition of a pod that is ended by the cluster, and its reason where that is for another pod.
 pub const DISRUPTED: &str = "DisruptionTarget";
 pub const PREEMPTED: &str = "PreemptionByScheduler";
-
-/// The annotation of a pod that its node has from elsewhere, and would make again.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// What is read of a Pod.
 pub const FIELDS: &[&str] = &[

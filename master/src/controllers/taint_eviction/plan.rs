@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apiserver::auth::nodes::names::MIRROR;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -9,8 +10,6 @@ use crate::controllers::client::Json;
 use crate::controllers::node_lifecycle::{NO_EXECUTE, seconds};
 use crate::controllers::object::{at, condition, text};
 
-/// The annotation of a pod that its node runs by itself and only shows.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 /// The condition of a pod that is ended for no fault of its own.
 pub const DISRUPTION: &str = "DisruptionTarget";
 
