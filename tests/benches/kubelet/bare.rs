@@ -14,8 +14,6 @@ use futures_util::StreamExt;
 use tests::World;
 use tokio::task::JoinSet;
 
-use crate::manifests;
-
 /// Makes pods as the kubelet makes them, told by one that the kubelet has made.
 #[derive(Clone)]
 pub struct Bare {
@@ -34,11 +32,11 @@ pub struct BarePod {
 }
 
 impl Bare {
-    /// Makes pods on the engine's own bridge, told by one of a node whose pods get their network there; the node has to stay.
-    pub async fn on_bridge(name: &str) -> (World, Self) {
+    /// Makes pods on the engine's own bridge, told by one `model` of a node whose pods get their network there; the node has to stay.
+    pub async fn on_bridge(name: &str, model: &str) -> (World, Self) {
         let mut world = World::new(name).await.with_flags(["--pod-network", "docker"]);
         world.start().await;
-        world.write("model.yaml", &manifests::one_container("model"));
+        world.write("model.yaml", model);
         world.wait_ready("model").await;
         let bare = Self::like(&world, "model").await;
         (world, bare)

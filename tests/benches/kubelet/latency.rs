@@ -4,6 +4,7 @@ use tests::World;
 
 use crate::arguments::Arguments;
 use crate::bare::Bare;
+use crate::caller::{Listener, PORT};
 use crate::clock::{Clock, Happening, Nanos, now};
 use crate::manifests;
 use crate::podman::Podman;
@@ -24,70 +25,97 @@ const SIGTERM: u32 = 15;
 #[derive(Default)]
 struct Turns {
     up: Vec<f64>,
+    serving: Vec<f64>,
     down: Vec<f64>,
+}
+
+/// What each turn is measured with.
+struct Stage {
+    world: World,
+    bare: Bare,
+    clock: Clock,
+    caller: Listener,
 }
 
 /// Measures and reports.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let world = World::running("latency").await;
-    let (_model, bare) = Bare::on_bridge("latency-model").await;
+    let caller = Listener::new(&world.engine).await;
+    let model = manifests::serving("model", PORT, caller.address());
+    let (_model, bare) = Bare::on_bridge("latency-model", &model).await;
+    caller.answered().await;
     let podman = Podman::new(&world.engine).await;
     let mut played = Vec::new();
     let clock = Clock::start(&world.engine).await;
+    let stage = Stage { world, bare, clock, caller };
     let (mut ours, mut floor, mut overlapped) = (Turns::default(), Turns::default(), Turns::default());
     for round in 0..arguments.rounds {
         eprint!("\r(a) one pod, round {} of {} ", round + 1, arguments.rounds);
         // Each comes first in a third of the rounds: what one leaves behind must not always meet the same next.
         for turn in 0..3 {
             match (round + turn) % 3 {
-                0 => of_kubelet(&world, &clock, round, &mut ours).await,
-                1 => of_engine(&world, &bare, &clock, &format!("floor-{round}"), false, &mut floor).await,
-                _ => of_engine(&world, &bare, &clock, &format!("lap-{round}"), true, &mut overlapped).await,
+                0 => stage.of_kubelet(round, &mut ours).await,
+                1 => stage.of_engine(&format!("floor-{round}"), false, &mut floor).await,
+                _ => stage.of_engine(&format!("lap-{round}"), true, &mut overlapped).await,
             }
         }
         played.push(podman.play(&format!("play-{round}")) as f64 / 1e6);
     }
     eprintln!();
     report(table, "(a) file written -> running", &ours.up, &floor.up, &overlapped.up, START_TARGET);
+    let serving = [&ours.serving, &floor.serving, &overlapped.serving];
+    report(table, "(a) file written -> serving", serving[0], serving[1], serving[2], START_TARGET);
     report(table, "(a) file removed -> gone", &ours.down, &floor.down, &overlapped.down, END_TARGET);
     let (own, peer) = (median(&ours.up), median(&played));
     let detail = format!("{own:.0} ms, podman kube play {peer:.0} ms");
     table.at_most("(a) the same, to podman kube play", PEER_TARGET, own / peer, "x", detail);
 }
 
-async fn of_kubelet(world: &World, clock: &Clock, round: usize, turns: &mut Turns) {
-    let (name, file) = (format!("pod-{round}"), format!("{round}.yaml"));
-    let pod = world.pod_name(&name);
-    let begin = now();
-    world.write(&file, &manifests::one_container(&name));
-    turns.up.push(milliseconds(begin, clock.pod(&pod, Happening::Started).await));
-    world.wait_ready(&name).await;
-    until_it_listens(world, &world.container(&name, "app").await.unwrap().id).await;
-    let begin = now();
-    world.remove(&file);
-    turns.down.push(milliseconds(begin, clock.pod(&pod, Happening::Gone).await));
-    world.wait_gone(&name).await;
-}
+impl Stage {
+    async fn of_kubelet(&self, round: usize, turns: &mut Turns) {
+        let world = &self.world;
+        let (name, file) = (format!("pod-{round}"), format!("{round}.yaml"));
+        let pod = world.pod_name(&name);
+        let manifest = manifests::serving(&name, PORT, self.caller.address());
+        let begin = now();
+        world.write(&file, &manifest);
+        self.up(&pod, begin, turns).await;
+        world.wait_ready(&name).await;
+        until_it_listens(world, &world.container(&name, "app").await.unwrap().id).await;
+        let begin = now();
+        world.remove(&file);
+        self.down(&pod, begin, turns).await;
+        world.wait_gone(&name).await;
+    }
 
-async fn of_engine(
-    world: &World,
-    bare: &Bare,
-    clock: &Clock,
-    name: &str,
-    overlapped: bool,
-    turns: &mut Turns,
-) {
-    let begin = now();
-    let pod = if overlapped { bare.run_overlapped(name).await } else { bare.run(name).await };
-    turns.up.push(milliseconds(begin, clock.pod(name, Happening::Started).await));
-    until_it_listens(world, &pod.app).await;
-    let begin = now();
-    if overlapped {
-        bare.end_overlapped(&pod).await
-    } else {
-        bare.end(&pod).await
-    };
-    turns.down.push(milliseconds(begin, clock.pod(name, Happening::Gone).await));
+    async fn of_engine(&self, name: &str, overlapped: bool, turns: &mut Turns) {
+        let (world, bare) = (&self.world, &self.bare);
+        let begin = now();
+        let (pod, ()) = tokio::join!(
+            async { if overlapped { bare.run_overlapped(name).await } else { bare.run(name).await } },
+            self.up(name, begin, turns)
+        );
+        until_it_listens(world, &pod.app).await;
+        let begin = now();
+        if overlapped {
+            bare.end_overlapped(&pod).await
+        } else {
+            bare.end(&pod).await
+        };
+        self.down(name, begin, turns).await;
+    }
+
+    /// Waits until a pod has started and serves.
+    async fn up(&self, pod: &str, begin: Nanos, turns: &mut Turns) {
+        let (started, serving) =
+            tokio::join!(self.clock.pod(pod, Happening::Started), self.caller.answered());
+        turns.up.push(milliseconds(begin, started));
+        turns.serving.push(milliseconds(begin, serving));
+    }
+
+    async fn down(&self, pod: &str, begin: Nanos, turns: &mut Turns) {
+        turns.down.push(milliseconds(begin, self.clock.pod(pod, Happening::Gone).await));
+    }
 }
 
 /// Waits until a container's shell has set its trap: the kernel keeps SIGTERM from a first process that has none.

@@ -32,7 +32,7 @@ const SETTLING: Duration = Duration::from_secs(15);
 /// (b) Measures and reports.
 pub async fn throughput(arguments: &Arguments, table: &mut Table) {
     let world = World::running("flood").await;
-    let (_model, bare) = Bare::on_bridge("flood-model").await;
+    let (_model, bare) = Bare::on_bridge("flood-model", &manifests::one_container("model")).await;
     let clock = Clock::start(&world.engine).await;
     let mut tried = Vec::new();
     for at_once in AT_ONCE {

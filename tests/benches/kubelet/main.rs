@@ -7,6 +7,7 @@
 
 mod arguments;
 mod bare;
+mod caller;
 mod clock;
 mod latency;
 mod load;

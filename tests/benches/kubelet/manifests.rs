@@ -1,10 +1,19 @@
 //! The pods that are measured.
 
+use std::net::SocketAddr;
+
 use tests::IMAGE;
 
 /// A pod of one container that ends at once when it is asked to.
 pub fn one_container(name: &str) -> String {
     format!("{}{}", head(name), container("app", "sleep 86400", ""))
+}
+
+/// A pod that serves on that port, and calls that place of the host as soon as it does.
+pub fn serving(name: &str, port: u16, host: SocketAddr) -> String {
+    let call = format!("nc -w 9 {} {} </dev/null", host.ip(), host.port());
+    let command = format!("httpd -p {port} -h /etc; {call}; sleep 86400");
+    format!("{}{}", head(name), container("app", &command, ""))
 }
 
 /// A pod whose containers are looked at by ten probes a second, half of them TCP, half HTTP.
