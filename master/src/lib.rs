@@ -26,4 +26,5 @@ pub mod scheduler;
 pub mod server;
 pub mod store;
 pub mod trust;
+pub mod usage;
 pub mod wiring;

@@ -33,6 +33,7 @@ use crate::options::{ApprovalPolicy, Controllers, NodeLifecycle, Options, Servic
 use crate::owner::{self, Kept};
 use crate::pki::{self, Names};
 use crate::server::{self, Checks};
+use crate::usage::{self, Usage};
 use crate::{admission, api, apiservices, backup, metrics, scheduler, store};
 use judged::Judged;
 use keep::{Keep, Owned};
@@ -89,7 +90,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         name: format!("https://kubernetes.default.svc.{}", options.cluster_domain),
         server: format!("https://{advertised}"),
     };
-    let catalog = Catalog::new(kinds::all());
+    let catalog = Catalog::new(kinds::all().into_iter().chain(usage::rows()));
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
     let store: Arc<dyn Store> =
         Arc::new(Measured::new(store::open(&options, &certificates).await?, metrics.clone()));
@@ -124,6 +125,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let (authorities, believed) = watch::channel(Arc::new(pki));
     let to_nodes = Shown::new(believed.clone(), now)?;
     let nodes = Nodes::new(cache.clone(), to_nodes, options.kubelet_addresses.clone());
+    let used = Usage::new(nodes.clone(), cache.clone());
     let told = believed.clone();
     let info = move || {
         let pki = told.borrow();
@@ -132,7 +134,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let api = metrics::router(&metrics, &served.objects)
         .merge(bootstrap::router(info))
-        .fallback_service(served.api.merge(nodes.router()));
+        .fallback_service(served.api.merge(used.router()).merge(nodes.router()));
     let router = server::router(api, &Arc::new(checks), &served.auth);
     // Roles apply to them as to any client.
     let client = Client::inside(router.clone());

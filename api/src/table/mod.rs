@@ -23,6 +23,7 @@ mod storage;
 mod template;
 #[cfg(test)]
 mod tests;
+mod usage;
 mod volume;
 mod workload;
 
@@ -54,6 +55,7 @@ pub use self::storage::{
     ATTACHMENTS, ATTRIBUTES_CLASSES, CSI_DRIVERS, CSI_NODES, STORAGE_CAPACITIES, STORAGE_CLASSES,
 };
 pub use self::template::POD_TEMPLATES;
+pub use self::usage::{NODE_METRICS, POD_METRICS};
 pub use self::volume::{VOLUME_CLAIMS, VOLUMES};
 pub use self::workload::{
     CONTROLLER_REVISIONS, DAEMON_SETS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS,

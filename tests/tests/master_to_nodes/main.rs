@@ -11,3 +11,4 @@ mod logs;
 mod ports;
 mod proxy;
 mod stats;
+mod top;

@@ -152,6 +152,7 @@ const MASTER_ROOMS: &[Room] = &[
     Room { name: "kubernetes", may: &["controllers", "options"], never: ENGINE },
     Room { name: "apiservices", may: &["controllers"], never: ENGINE },
     Room { name: "nodes", may: &["options", "pki"], never: ENGINE },
+    Room { name: "usage", may: &["nodes", "server::VERSION"], never: ENGINE },
     Room { name: "api", may: &["server", "admission", "namespaces", "options"], never: ENGINE },
     Room {
         name: "wiring",
@@ -173,6 +174,7 @@ const MASTER_ROOMS: &[Room] = &[
             "scheduler",
             "server",
             "store",
+            "usage",
         ],
         never: ENGINE,
     },

@@ -57,6 +57,8 @@ pub(super) const ROLES: &[Role] = &[
             on(READ_WRITE, "coordination.k8s.io", "leases"),
         ],
     ),
+    // Where the stock server has it from the metrics server.
+    part("system:aggregated-metrics-reader", "view", &[on(READ, "metrics.k8s.io", "nodes pods")]),
     part(
         "system:aggregate-to-view",
         "view",

@@ -1,0 +1,71 @@
+//! What one node has said, and when it is asked again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::tell::{Counts, Window};
+
+/// An answer that is younger will do.
+const FRESH: Duration = Duration::from_secs(10);
+/// What was used since an answer that is older says little of now.
+const OF_USE: Duration = Duration::from_secs(60);
+/// Between two answers where there is none to begin with. Shorter ones say little of what comes and goes.
+const APART: Duration = Duration::from_secs(1);
+/// Longest that a node is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a node has said. Who asks meanwhile waits for the same answer.
+#[derive(Debug, Default)]
+pub struct Asked(Mutex<Option<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    at: Instant,
+    window: Window,
+}
+
+impl Asked {
+    /// Whether what it has said can be the beginning of what it uses now.
+    pub fn is_of_use(&self) -> bool {
+        let kept = self.0.try_lock();
+        kept.is_ok_and(|kept| kept.as_ref().is_some_and(|kept| kept.at.elapsed() < OF_USE))
+    }
+
+    /// What the node has used of late.
+    ///
+    /// # Errors
+    /// Why it does not say so.
+    pub async fn window<F>(&self, ask: impl Fn() -> F) -> Result<Window, String>
+    where
+        F: Future<Output = Result<Counts, String>>,
+    {
+        let mut kept = self.0.lock().await;
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.at.elapsed() < FRESH) {
+            return Ok(kept.window.clone());
+        }
+        let before = kept.take().filter(|kept| kept.at.elapsed() < OF_USE);
+        let (since, before) = match before {
+            Some(kept) => (kept.at, kept.window.now),
+            None => {
+                let first = answer(ask()).await?;
+                sleep(APART).await;
+                first
+            }
+        };
+        let (at, now) = answer(ask()).await?;
+        let window = Window { before, now, lasts: at - since };
+        *kept = Some(Kept { at, window: window.clone() });
+        Ok(window)
+    }
+}
+
+async fn answer(
+    asking: impl Future<Output = Result<Counts, String>>,
+) -> Result<(Instant, Arc<Counts>), String> {
+    let late = |_| format!("no answer within {} s", PATIENCE.as_secs());
+    let counts = timeout(PATIENCE, asking).await.map_err(late)??;
+    Ok((Instant::now(), Arc::new(counts)))
+}
