@@ -75,6 +75,7 @@ impl Node {
             name: "node-b".to_owned(),
             is_older: b_is_older,
             addresses: vec![address("192.0.2.2")],
+            port: 10250,
             ranges: ranges(of_b),
         };
         self.cluster.send_replace(Some(Arc::new(Members { own: ranges(own), others: vec![b] })));
