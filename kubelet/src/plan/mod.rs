@@ -45,6 +45,8 @@ pub struct Hashes {
     pub containers: BTreeMap<String, String>,
     /// Of the whole spec as it is written; restarts nothing that runs.
     pub spec: String,
+    /// The restart policy, no hash; it restarts nothing that runs.
+    pub restart_policy: String,
 }
 
 impl Hashes {

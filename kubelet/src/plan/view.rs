@@ -194,23 +194,10 @@ impl<'a> View<'a> {
             return Some(terminal.clone());
         }
         if deadline(input).is_some_and(|at| at <= input.now) {
-            return Some(Terminal {
-                succeeded: false,
-                reason: "DeadlineExceeded".to_owned(),
-                message: "Pod was active on the node longer than the specified deadline".to_owned(),
-                hashes: input.hashes.all(),
-                spec: String::new(),
-            });
+            let message = "Pod was active on the node longer than the specified deadline".to_owned();
+            return Some(Terminal::ended(false, "DeadlineExceeded", message, input.hashes));
         }
-        let ended = |succeeded| {
-            Some(Terminal {
-                succeeded,
-                reason: String::new(),
-                message: String::new(),
-                hashes: input.hashes.all(),
-                spec: String::new(),
-            })
-        };
+        let ended = |succeeded| Some(Terminal::ended(succeeded, "", String::new(), input.hashes));
         for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {
             if !self.initialized() && self.rests(init, true).is_some_and(|e| e.code != 0) {
                 return ended(false);
