@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::restart::{between, runs_again};
-use super::{Input, Terminal, deadline, inits, is_sidecar, spec};
+use super::{Input, Terminal, deadline, ephemerals, inits, is_sidecar, spec};
 use crate::observed::{self, State, Timestamp};
 
 /// The newest run of a container.
@@ -144,8 +144,9 @@ impl<'a> View<'a> {
 
     /// True when the pod does not name the container.
     pub(super) fn is_stranger(&self, container: &observed::Container) -> bool {
-        let named = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
-        named.into_iter().all(|c| c.name != container.name)
+        let lasting = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
+        let ephemeral = ephemerals(self.input.pod).iter().map(|c| &c.name);
+        lasting.map(|c| &c.name).chain(ephemeral).all(|name| *name != container.name)
     }
 
     /// True while a container runs that the pod does not name.
