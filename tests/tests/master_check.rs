@@ -332,7 +332,7 @@ async fn whoever_may_not_look_is_told_so() {
     let words = [
         "kubeconfig: this user may not list ",
         "pods, ",
-        "leases.coordination.k8s.io in kube-node-lease",
+        "leases.coordination.k8s.io, ",
         "403 Forbidden: ",
         "User \"joe\"",
     ];

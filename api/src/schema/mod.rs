@@ -23,6 +23,6 @@ pub use self::fit::fit;
 pub use self::node::shape;
 pub use self::prune::prune;
 pub(crate) use self::prune::prune_metadata;
-pub(crate) use self::require::require;
+pub(crate) use self::require::{require, require_status};
 pub use self::suggest::nearest;
 pub use self::types::{Kind, Schema, Type, v1};

@@ -13,6 +13,14 @@ pub(crate) fn require(name: &str, object: &mut Map<String, Value>) {
     }
 }
 
+/// The same for the status of an object of a built-in kind, if it has one.
+pub(crate) fn require_status(object: &mut Map<String, Value>, api_version: &str, kind: &str) {
+    let field = all().kind_of(api_version, kind).and_then(|of| of.field("status"));
+    if let (Some(field), Some(status)) = (field, object.get_mut("status")) {
+        walk(&field.kind, status);
+    }
+}
+
 fn fields(of: &'static Struct, object: &mut Map<String, Value>) {
     for field in of.fields().iter().filter(|field| field.required) {
         if object.get(field.name).is_none_or(Value::is_null)

@@ -57,6 +57,10 @@ impl Strategy for Rules {
         if *part == Part::Main && before.is_none() && !object.contains_key("status") {
             let first = schema::first_status(text(object, "apiVersion"), text(object, "kind"));
             object.extend(first.map(|status| ("status".to_owned(), status)));
+        } else if *part == Part::Status || before.is_none() {
+            let (api_version, kind) =
+                (text(object, "apiVersion").to_owned(), text(object, "kind").to_owned());
+            schema::require_status(object, &api_version, &kind);
         }
     }
 

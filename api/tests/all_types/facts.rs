@@ -43,6 +43,12 @@ core.v1.SecretKeySelector: name
 core.v1.SecretProjection: name
 ";
 
+/// Fields that k8s-openapi calls optional and that the API always writes, zero too: they have no `omitempty`.
+const WRITTEN: &str = "
+discovery.v1.EndpointSlice: endpoints
+policy.v1.PodDisruptionBudgetStatus: currentHealthy desiredHealthy disruptionsAllowed expectedPods
+";
+
 /// Types with `+structType=atomic`.
 const ATOMIC: &str = "
 admissionregistration.v1: MatchResources NamedRuleWithOperations ParamKind ParamRef Variable
@@ -305,6 +311,12 @@ impl Facts {
         self.word(OPTIONAL, of, name)
     }
 
+    /// Whether the field is never left out after all.
+    pub fn is_written(&mut self, field: &str) -> bool {
+        let (of, name) = field.rsplit_once('.').unwrap();
+        self.word(WRITTEN, of, name)
+    }
+
     /// Whether the field is a pointer in Go.
     pub fn is_pointer(&mut self, field: &str) -> bool {
         let (of, name) = field.rsplit_once('.').unwrap();
@@ -328,7 +340,7 @@ impl Facts {
 
     /// Fails for facts about nothing: they are misspelt, or of the past.
     pub fn all_used(&self) {
-        let words = [ATOMIC, GRANULAR, OPTIONAL, POINTERS]
+        let words = [ATOMIC, GRANULAR, OPTIONAL, POINTERS, WRITTEN]
             .into_iter()
             .flat_map(lines)
             .flat_map(|(of, words)| words.split(' ').map(move |word| format!("{of}.{word}")));

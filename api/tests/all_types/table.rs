@@ -58,7 +58,7 @@ fn write_field(
         None => "-".to_owned(),
     };
     write!(table, "  {name} {} {number}", field.kind).unwrap();
-    if field.required && !facts.is_optional(&full) {
+    if facts.is_written(&full) || field.required && !facts.is_optional(&full) {
         table.push_str(" required");
     }
     if facts.is_pointer(&full) {

@@ -85,7 +85,8 @@ pub(super) fn text(members: &Members) -> String {
     }
     let other = |one: &Member| {
         json!({
-            "name": one.name, "isOlder": one.is_older, "addresses": texts(&one.addresses), "ranges": texts(&one.ranges),
+            "name": one.name, "isOlder": one.is_older, "addresses": texts(&one.addresses), "port": one.port,
+            "ranges": texts(&one.ranges),
         })
     };
     let others: Vec<Value> = members.others.iter().map(other).collect();
@@ -101,6 +102,8 @@ pub(super) fn members(value: &Value) -> Option<Members> {
             name: one["name"].as_str()?.to_owned(),
             is_older: one["isOlder"].as_bool()?,
             addresses: parsed(&one["addresses"])?,
+            // An older kubelet has not kept it.
+            port: one["port"].as_u64().and_then(|port| port.try_into().ok()).unwrap_or_default(),
             ranges: parsed(&one["ranges"])?,
         })
     };

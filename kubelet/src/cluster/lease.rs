@@ -1,4 +1,5 @@
-//! The node's heartbeat: a lease of its own that it renews, as the stock kubelet does.
+//! The node's heartbeat: a lease of its own that it renews, as the stock kubelet does. Who renews it notices first that a master which was
+//! away is back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::{NODES, is_told_elsewhere};
 use crate::identity::{Api, Trouble, Voice, back_off, chance};
@@ -17,6 +19,27 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/le
 const LASTS_SECONDS: u64 = 40;
 /// It is renewed so often: a quarter of that.
 const EVERY: Duration = Duration::from_secs(10);
+
+/// How long the master has been away, as far as the renewals of the lease tell.
+#[derive(Debug, Default)]
+pub(super) struct Absence {
+    since: Option<Instant>,
+    failures: u32,
+}
+
+impl Absence {
+    /// A renewal did not arrive.
+    pub fn goes_on(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// A renewal did: how long none had, where that was not for a moment.
+    pub fn ends(&mut self, now: Instant) -> Option<Duration> {
+        let Self { since, failures } = std::mem::take(self);
+        since.filter(|_| failures > 1).map(|since| now.saturating_duration_since(since))
+    }
+}
 
 /// Who renews it.
 pub(super) struct Lease {
@@ -31,7 +54,7 @@ pub(super) struct Lease {
 impl Lease {
     /// Renews it for as long as the kubelet runs.
     pub async fn run(mut self) {
-        let mut failures = 0_u32;
+        let (mut failures, mut absence) = (0_u32, Absence::default());
         loop {
             let api = self.apis.borrow_and_update().clone();
             let Some(api) = api else {
@@ -43,9 +66,15 @@ impl Lease {
             let pause = match self.renew(&api).await {
                 Ok(()) => {
                     failures = 0;
+                    if let Some(length) = absence.ends(Instant::now()) {
+                        self.welcome(length);
+                    }
                     EVERY
                 }
                 Err(trouble) => {
+                    if is_of_absence(&trouble) {
+                        absence.goes_on(Instant::now());
+                    }
                     self.complain(&trouble, failures);
                     let pause = back_off(failures, chance()).min(EVERY);
                     failures = failures.saturating_add(1);
@@ -71,6 +100,15 @@ impl Lease {
         }
     }
 
+    /// Whoever saw it go should see it come back.
+    fn welcome(&self, length: Duration) {
+        let text = format!(
+            "the master is back: it had not been reached for {} s; it is told now what happened here meanwhile",
+            length.as_secs()
+        );
+        self.voice.tell("MasterBack", text);
+    }
+
     fn complain(&mut self, trouble: &Trouble, failures: u32) {
         // A node that is new is there in a moment, and a master that is away is told of by those who listen to it.
         let is_passing =
@@ -81,6 +119,21 @@ impl Lease {
             );
             self.voice.warn("LeaseNotRenewed", text, Timestamp::now());
         }
+    }
+}
+
+/// Whether nobody is there who could renew anything: no server, or one whose store does not answer.
+fn is_of_absence(trouble: &Trouble) -> bool {
+    match trouble {
+        Trouble::Unreachable { .. } => true,
+        Trouble::Refused { code, .. } => *code >= 500,
+        Trouble::Pin { .. }
+        | Trouble::OtherCluster { .. }
+        | Trouble::Clock { .. }
+        | Trouble::Name { .. }
+        | Trouble::NoMaster { .. }
+        | Trouble::Awaited { .. }
+        | Trouble::Damaged { .. } => false,
     }
 }
 

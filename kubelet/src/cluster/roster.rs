@@ -51,6 +51,22 @@ struct Spec {
 #[serde(default)]
 struct Status {
     addresses: Option<Vec<Address>>,
+    #[serde(rename = "daemonEndpoints")]
+    endpoints: Option<Endpoints>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Endpoints {
+    #[serde(rename = "kubeletEndpoint")]
+    kubelet: Option<Endpoint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Endpoint {
+    #[serde(rename = "Port")]
+    port: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -68,6 +84,7 @@ struct Seen {
     /// As it is written, which sorts as times do.
     created: String,
     addresses: Vec<IpAddr>,
+    port: u16,
     ranges: Vec<IpNet>,
 }
 
@@ -156,6 +173,7 @@ impl Roster {
                 name: name.clone(),
                 is_older: age(name, seen).cmp(&own_age) == Ordering::Less,
                 addresses: seen.addresses.clone(),
+                port: seen.port,
                 ranges: seen.ranges.clone(),
             })
             .collect();
@@ -173,9 +191,11 @@ impl Roster {
     /// Whether nobody who is there has anything of what one has that is not.
     fn is_free(&self, one: &Member) -> bool {
         let mut taken = self.nodes.values().flat_map(|seen| &seen.ranges);
-        let taken_addresses = |ip: &IpAddr| self.nodes.values().any(|seen| seen.addresses.contains(ip));
+        let is_taken = |ip: &IpAddr| {
+            self.nodes.values().any(|seen| seen.addresses.contains(ip) && one.collides(seen.port))
+        };
         !taken.any(|range| one.ranges.iter().any(|own| meet(range, own)))
-            && !one.addresses.iter().any(taken_addresses)
+            && !one.addresses.iter().any(is_taken)
     }
 }
 
@@ -187,12 +207,15 @@ fn seen(line: Line) -> (String, Seen) {
         Some(all) => all,
         None => spec.range.into_iter().collect(),
     };
-    let addresses = status.and_then(|status| status.addresses).unwrap_or_default();
+    let status = status.unwrap_or_default();
+    let port = status.endpoints.and_then(|endpoints| endpoints.kubelet).unwrap_or_default().port;
+    let addresses = status.addresses.unwrap_or_default();
     let internal = addresses.iter().filter(|address| address.kind == "InternalIP");
     let seen = Seen {
         uid: metadata.uid,
         created: metadata.creation_timestamp.unwrap_or_default(),
         addresses: internal.filter_map(|address| address.address.parse().ok()).take(MOST).collect(),
+        port: u16::try_from(port).unwrap_or_default(),
         ranges: ranges
             .iter()
             .filter_map(|text| text.parse::<IpNet>().ok())

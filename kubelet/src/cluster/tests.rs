@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::follow::{Event, Told, read};
 use super::kept;
+use super::lease::Absence;
 use super::node;
 use super::roster::{Line, RETURN, Roster};
 use crate::network::Members;
@@ -246,4 +247,19 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
     assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
+}
+
+#[test]
+fn a_master_that_was_away_for_more_than_a_moment_is_welcomed() {
+    let start = Instant::now();
+    let at = |seconds: u64| start + Duration::from_secs(seconds);
+    let mut absence = Absence::default();
+    assert_eq!(absence.ends(at(0)), None, "it was there");
+    absence.goes_on(at(10));
+    assert_eq!(absence.ends(at(11)), None, "a moment");
+    for second in [20, 21, 83] {
+        absence.goes_on(at(second));
+    }
+    assert_eq!(absence.ends(at(93)), Some(Duration::from_secs(73)));
+    assert_eq!(absence.ends(at(103)), None, "it is told once");
 }

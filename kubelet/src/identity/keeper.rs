@@ -149,8 +149,9 @@ impl Keeper {
                 }
                 Err(Trouble::Awaited { path }) => {
                     let text = format!(
-                        "this node joins by {}, which is not there yet: a master that runs on this machine writes it when it starts; \
-                         the node's own pods run meanwhile",
+                        "this node joins by {}, which is not there yet: a master that runs on this machine writes it when it starts, \
+                         but under --csr-approval-policy always-reject: start that with another policy, or give this node a \
+                         kubeconfig with a certificate of its own by --kubeconfig (docs/static.md); the node's own pods run meanwhile",
                         path.display()
                     );
                     self.voice.say("BootstrapAwaited", text, now);

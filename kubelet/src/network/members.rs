@@ -23,8 +23,18 @@ pub struct Member {
     pub is_older: bool,
     /// Where it is reached, of each family the first one counts.
     pub addresses: Vec<IpAddr>,
+    /// Where its kubelet listens; 0 while nobody has said.
+    pub port: u16,
     /// The ranges of its pods; empty while it has none.
     pub ranges: Vec<IpNet>,
+}
+
+impl Member {
+    /// Whether it and a node of the same address whose kubelet listens at that port are two machines that claim the address: several nodes
+    /// of one machine have a port each.
+    pub fn collides(&self, port: u16) -> bool {
+        port == 0 || self.port == 0 || port == self.port
+    }
 }
 
 /// Whether two ranges have addresses in common.

@@ -15,6 +15,8 @@ pub(super) enum Role {
     Main,
     /// One of `spec.initContainers`.
     Init,
+    /// One of `spec.ephemeralContainers`.
+    Ephemeral,
 }
 
 /// Names the step that brings this container to where it should be, if one is needed.

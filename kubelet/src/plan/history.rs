@@ -75,6 +75,9 @@ pub struct Terminal {
     /// [`Hashes::spec`] at that time where any edit makes the pod run anew; empty otherwise.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub spec: String,
+    /// The restart policy by which it came to that; empty where an older kubelet has not written it down.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub restart_policy: String,
 }
 
 /// Something could not be done and is tried again.
@@ -96,13 +99,22 @@ pub const EVICTED: &str = "Evicted";
 impl Terminal {
     /// The pod is evicted, until anything of its spec is edited: what it may take is in no hash of what runs.
     pub fn evicted(message: String, hashes: &Hashes) -> Self {
-        let (reason, spec) = (EVICTED.to_owned(), hashes.spec.clone());
-        Self { succeeded: false, reason, message, hashes: hashes.all(), spec }
+        Self { spec: hashes.spec.clone(), ..Self::ended(false, EVICTED, message, hashes) }
+    }
+
+    /// The pod ended so, until an edit bears on what it runs or on when it runs again.
+    pub fn ended(succeeded: bool, reason: &str, message: String, hashes: &Hashes) -> Self {
+        let restart_policy = hashes.restart_policy.clone();
+        let (reason, hashes) = (reason.to_owned(), hashes.all());
+        Self { succeeded, reason, message, hashes, spec: String::new(), restart_policy }
     }
 
     /// True as long as no edit makes the pod run anew.
     pub fn stands(&self, hashes: &Hashes) -> bool {
-        self.hashes == hashes.all() && (self.spec.is_empty() || self.spec == hashes.spec)
+        let is_same = |then: &String, now: &String| then.is_empty() || then == now;
+        self.hashes == hashes.all()
+            && is_same(&self.spec, &hashes.spec)
+            && is_same(&self.restart_policy, &hashes.restart_policy)
     }
 
     /// True when what the pod took is to be given back.

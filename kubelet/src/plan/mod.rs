@@ -6,6 +6,7 @@
 mod container;
 mod edit;
 mod end;
+mod ephemeral;
 mod history;
 mod init;
 mod restart;
@@ -25,6 +26,7 @@ use crate::observed::probes::Verdicts;
 use crate::observed::{self, Timestamp};
 
 pub use end::rest;
+pub(crate) use ephemeral::{as_container, ephemerals};
 pub use history::{ERR_IMAGE_PULL, EVICTED, Failure, History, LastRun, Terminal};
 pub use restart::BackOff;
 pub use status::{NodeAddresses, status};
@@ -45,6 +47,8 @@ pub struct Hashes {
     pub containers: BTreeMap<String, String>,
     /// Of the whole spec as it is written; restarts nothing that runs.
     pub spec: String,
+    /// The restart policy, no hash; it restarts nothing that runs.
+    pub restart_policy: String,
 }
 
 impl Hashes {
@@ -293,6 +297,7 @@ pub fn plan(input: &Input<'_>) -> Plan {
     end::sweep(input, &mut plan);
     mount_volumes(input, &mut plan);
     let Some(sandbox) = sandbox::ready(input, &view, &mut plan) else { return plan };
+    ephemeral::begin(input, &view, sandbox, &mut plan);
     if !init::done(input, &view, sandbox, &mut plan) {
         return plan;
     }

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::container::{ready, started};
+use super::container::{Role, ready, started};
 use super::view::Run;
-use super::{Input, Key, Plan, View, Waiting, inits, is_sidecar, spec};
+use super::{Input, Key, Plan, View, Waiting, as_container, ephemerals, inits, is_sidecar, spec};
 use crate::observed::{self, Exit, State};
 
 /// The addresses of the node, the primary one first.
@@ -19,11 +19,13 @@ pub type NodeAddresses = [IpAddr];
 /// The status of the pod at this moment; conditions keep the times of `previous` while they stand.
 pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &NodeAddresses) -> PodStatus {
     let view = View::new(input);
-    let role = |list: &[Container], is_init: bool| -> Vec<ContainerStatus> {
-        list.iter().map(|c| container_status(input, plan, &view, c, is_init)).collect()
+    let of = |list: &[Container], role: Role| -> Vec<ContainerStatus> {
+        list.iter().map(|c| container_status(input, plan, &view, c, role)).collect()
     };
-    let mains = role(&spec(input.pod).containers, false);
-    let init_statuses = role(inits(input.pod), true);
+    let mains = of(&spec(input.pod).containers, Role::Main);
+    let init_statuses = of(inits(input.pod), Role::Init);
+    let ephemerals: Vec<Container> = ephemerals(input.pod).iter().map(as_container).collect();
+    let ephemeral_statuses = of(&ephemerals, Role::Ephemeral);
     let terminal = plan.terminal.as_ref();
     let phase = phase(input, plan, &view);
     let host_network = spec(input.pod).host_network == Some(true);
@@ -40,6 +42,7 @@ pub fn status(input: &Input<'_>, plan: &Plan, previous: &[PodCondition], node: &
         conditions: Some(conditions(input, plan, &view, &mains, &init_statuses, previous)),
         container_statuses: Some(mains),
         init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
+        ephemeral_container_statuses: (!ephemeral_statuses.is_empty()).then_some(ephemeral_statuses),
         host_ip: node.first().map(IpAddr::to_string),
         host_ips: (!node.is_empty()).then(|| node.iter().map(|ip| HostIP { ip: ip.to_string() }).collect()),
         pod_ip: ips.first().map(IpAddr::to_string),
@@ -84,7 +87,7 @@ fn container_status(
     plan: &Plan,
     view: &View<'_>,
     container: &Container,
-    is_init: bool,
+    role: Role,
 ) -> ContainerStatus {
     let name = &container.name;
     let run = view.run(name);
@@ -97,11 +100,18 @@ fn container_status(
         && container.lifecycle.as_ref().is_some_and(|l| l.post_start.is_some())
         && running.is_some();
     let is_started = running.is_some_and(|c| !starting && started(input, container, &c.id));
-    let stays = !is_init || is_sidecar(container);
+    let stays = match role {
+        Role::Main => true,
+        Role::Init => is_sidecar(container),
+        Role::Ephemeral => false,
+    };
     let is_ready = stays && running.is_some_and(|c| !starting && ready(input, container, &c.id));
-    let rests = view.rests(container, is_init).is_some();
+    let rests = match role {
+        Role::Main | Role::Init => view.rests(container, role == Role::Init).is_some(),
+        Role::Ephemeral => run.ended().is_some(),
+    };
     let (state, last_state) = states(input, plan, view, container, &run, rests, starting);
-    let done_init = !stays && run.ended().is_some_and(|e| e.code == 0);
+    let done_init = role == Role::Init && !stays && run.ended().is_some_and(|e| e.code == 0);
     ContainerStatus {
         name: name.clone(),
         image: here.map_or_else(|| container.image.clone().unwrap_or_default(), |c| c.image.clone()),

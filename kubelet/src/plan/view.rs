@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::restart::{between, runs_again};
-use super::{Input, Terminal, deadline, inits, is_sidecar, spec};
+use super::{Input, Terminal, deadline, ephemerals, inits, is_sidecar, spec};
 use crate::observed::{self, State, Timestamp};
 
 /// The newest run of a container.
@@ -144,8 +144,9 @@ impl<'a> View<'a> {
 
     /// True when the pod does not name the container.
     pub(super) fn is_stranger(&self, container: &observed::Container) -> bool {
-        let named = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
-        named.into_iter().all(|c| c.name != container.name)
+        let lasting = inits(self.input.pod).iter().chain(&spec(self.input.pod).containers);
+        let ephemeral = ephemerals(self.input.pod).iter().map(|c| &c.name);
+        lasting.map(|c| &c.name).chain(ephemeral).all(|name| *name != container.name)
     }
 
     /// True while a container runs that the pod does not name.
@@ -194,23 +195,10 @@ impl<'a> View<'a> {
             return Some(terminal.clone());
         }
         if deadline(input).is_some_and(|at| at <= input.now) {
-            return Some(Terminal {
-                succeeded: false,
-                reason: "DeadlineExceeded".to_owned(),
-                message: "Pod was active on the node longer than the specified deadline".to_owned(),
-                hashes: input.hashes.all(),
-                spec: String::new(),
-            });
+            let message = "Pod was active on the node longer than the specified deadline".to_owned();
+            return Some(Terminal::ended(false, "DeadlineExceeded", message, input.hashes));
         }
-        let ended = |succeeded| {
-            Some(Terminal {
-                succeeded,
-                reason: String::new(),
-                message: String::new(),
-                hashes: input.hashes.all(),
-                spec: String::new(),
-            })
-        };
+        let ended = |succeeded| Some(Terminal::ended(succeeded, "", String::new(), input.hashes));
         for init in inits(input.pod).iter().filter(|c| !is_sidecar(c)) {
             if !self.initialized() && self.rests(init, true).is_some_and(|e| e.code != 0) {
                 return ended(false);

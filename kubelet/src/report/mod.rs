@@ -60,12 +60,15 @@ impl About {
 
     /// One container of the pod.
     pub fn container(pod: &Pod, container: &str) -> Self {
-        let is_init = pod
-            .spec
-            .iter()
-            .flat_map(|spec| spec.init_containers.iter().flatten())
-            .any(|init| init.name == container);
-        let list = if is_init { "initContainers" } else { "containers" };
+        let mut inits = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let mut ephemerals = pod.spec.iter().flat_map(|spec| spec.ephemeral_containers.iter().flatten());
+        let list = if inits.any(|init| init.name == container) {
+            "initContainers"
+        } else if ephemerals.any(|ephemeral| ephemeral.name == container) {
+            "ephemeralContainers"
+        } else {
+            "containers"
+        };
         Self { field_path: format!("spec.{list}{{{container}}}"), ..Self::pod(pod) }
     }
 

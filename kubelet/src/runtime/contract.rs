@@ -89,7 +89,7 @@ impl Bench {
             tty: false,
             host_pid: false,
             host_ipc: false,
-            share_process_namespace: false,
+            processes_of: None,
             back_off: Duration::from_secs(10),
             termination: Termination::default(),
             stop_signal: None,

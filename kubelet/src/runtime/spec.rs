@@ -143,8 +143,8 @@ pub struct ContainerSpec {
     pub host_pid: bool,
     /// Share the host's IPC.
     pub host_ipc: bool,
-    /// One process namespace for the whole pod.
-    pub share_process_namespace: bool,
+    /// Engine id of the container, or the sandbox, whose processes are also its own; `None` for a namespace of its own.
+    pub processes_of: Option<String>,
     /// How long a restart waits should this attempt end.
     pub back_off: Duration,
     /// `terminationMessagePath`, `terminationMessagePolicy` and the file on the host that takes the message.

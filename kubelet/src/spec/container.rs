@@ -20,8 +20,10 @@ const TERMINATION_PATH: &str = "/dev/termination-log";
 pub struct ContainerInput<'a> {
     /// The pod.
     pub pod: &'a Pod,
-    /// The container, init containers and sidecars alike.
+    /// The container, init containers, sidecars and ephemeral ones alike.
     pub container: &'a Container,
+    /// Engine id of the container whose processes it is to see, where it asks for one.
+    pub target: Option<&'a str>,
     /// Facts of the node.
     pub facts: &'a Facts,
     /// The sandbox it joins.
@@ -90,7 +92,10 @@ pub fn container(input: ContainerInput<'_>) -> Result<ContainerSpec, ConfigError
         tty: container.tty == Some(true),
         host_pid: spec.host_pid == Some(true),
         host_ipc: spec.host_ipc == Some(true),
-        share_process_namespace: spec.share_process_namespace == Some(true),
+        processes_of: match input.target {
+            Some(target) => Some(target.to_owned()),
+            None => (spec.share_process_namespace == Some(true)).then(|| input.sandbox.id.clone()),
+        },
         back_off: input.back_off,
         termination,
         stop_signal: container.lifecycle.as_ref().and_then(|l| l.stop_signal.clone()),

@@ -45,18 +45,17 @@ impl File {
 pub(super) fn of(wanted: &Wanted<'_>, volume: &Volume) -> Option<Result<Files, String>> {
     let mut content = Content { wanted, default_mode: None, default_user: None, files: Files::new() };
     let filled = if let Some(source) = &volume.config_map {
-        content.default_mode = source.default_mode;
+        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
         content.config_map(&source.name, source.items.as_deref(), source.optional)
     } else if let Some(source) = &volume.secret {
-        content.default_mode = source.default_mode;
+        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
         let name = source.secret_name.as_deref().unwrap_or_default();
         content.secret(name, source.items.as_deref(), source.optional)
     } else if let Some(source) = &volume.downward_api {
-        content.default_mode = source.default_mode;
+        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
         content.downward_api(source.items.as_deref())
     } else if let Some(source) = &volume.projected {
-        content.default_mode = source.default_mode;
-        content.default_user = source.default_user;
+        (content.default_mode, content.default_user) = (source.default_mode, source.default_user);
         source.sources.iter().flatten().try_for_each(|source| content.project(source))
     } else {
         return None;

@@ -15,7 +15,7 @@ use crate::volumes::Volumes;
 use crate::worker;
 
 /// Sees to it that the engine has no pods of this directory under another name that it was of, and keeps the name for the next start. Of the
-/// same name the engine is not asked.
+/// same name, and where no pod lies on disk, the engine is not asked.
 ///
 /// # Errors
 /// When there are such pods, or nobody can say whether there are any, or the new name cannot take the place of another.
@@ -26,16 +26,18 @@ pub(super) async fn settle(options: &Options, settings: &docker::Settings) -> an
     if kept.as_ref() == Some(node_name) {
         return Ok(());
     }
-    let mut before = match &kept {
-        Some(name) => BTreeSet::from([name.clone()]),
-        None => worker::nodes(root_dir).await,
-    };
-    before.remove(node_name);
     let here: BTreeSet<PodUid> = Volumes::new(root_dir)
         .on_disk()
         .with_context(|| format!("cannot read which pods {} has", root_dir.display()))?
         .into_iter()
         .collect();
+    // Without pods on disk nothing in the engine is this directory's.
+    let mut before = match &kept {
+        _ if here.is_empty() => BTreeSet::new(),
+        Some(name) => BTreeSet::from([name.clone()]),
+        None => worker::nodes(root_dir).await,
+    };
+    before.remove(node_name);
     for name in before {
         let listed = Docker::connect(docker_endpoint, &name, settings.clone())?.list().await;
         let left = match &listed {

@@ -1,5 +1,6 @@
 //! Makes and starts sandboxes and containers.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -86,9 +87,9 @@ pub(super) async fn prepare(job: &Job, name: &str) -> Result<(), Fault> {
     else {
         return Ok(()); // The plan was of another moment; the next one knows better.
     };
-    let image = ensure_image(job, container).await?;
+    let image = ensure_image(job, &container).await?;
     let attempt = job.observed.newest(name).map_or(0, |newest| newest.attempt + 1);
-    describe(job, container, sandbox, &image, attempt, Duration::ZERO).await.map(drop)
+    describe(job, &container, sandbox, &image, attempt, Duration::ZERO).await.map(drop)
 }
 
 /// Makes sure of the image and makes the container.
@@ -98,8 +99,8 @@ pub(super) async fn container(job: &Job, name: &str, attempt: u32, back_off: Dur
     let (Some(container), Some(sandbox)) = (find(pod, name), job.observed.sandbox()) else {
         return Ok(()); // The plan was of another moment; the next one knows better.
     };
-    let image = ensure_image(job, container).await?;
-    let made = describe(job, container, sandbox, &image, attempt, back_off).await?;
+    let image = ensure_image(job, &container).await?;
+    let made = describe(job, &container, sandbox, &image, attempt, back_off).await?;
     let (identity, wanted) = made;
     let created = match tools.runtime.create_container(&wanted).await {
         Ok(created) => created,
@@ -151,6 +152,7 @@ async fn describe(
     let input = ContainerInput {
         pod,
         container,
+        target: target(job, name)?,
         facts: &facts,
         environment: &environment,
         sandbox,
@@ -253,8 +255,14 @@ fn pull_keys(job: &Job) -> Keyring {
 /// Starts a container and runs its postStart hook.
 pub(super) async fn start_container(job: &Job, name: &str, id: &str) -> Result<(), Fault> {
     let result = job.tools.runtime.start(id).await;
-    let is_init = plan::inits(&job.assignment.pod.pod).iter().any(|init| init.name == name);
-    let kind = if is_init { "init_container" } else { "container" };
+    let pod = &job.assignment.pod.pod;
+    let kind = if plan::inits(pod).iter().any(|init| init.name == name) {
+        "init_container"
+    } else if plan::ephemerals(pod).iter().any(|ephemeral| ephemeral.name == name) {
+        "ephemeral_container"
+    } else {
+        "container"
+    };
     job.tools.metrics.container_started(kind, result.is_ok());
     let started = match result {
         Ok(started) => started,
@@ -276,7 +284,8 @@ pub(super) async fn start_container(job: &Job, name: &str, id: &str) -> Result<(
     let started_id = settle(job, id, started.seen);
     job.normal(name, "Started", format!("Started container {name}"));
     let pod = &job.assignment.pod.pod;
-    let hook = find(pod, name).and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.post_start.as_ref());
+    let container = find(pod, name);
+    let hook = container.as_ref().and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.post_start.as_ref());
     if let Some(hook) = hook
         && let Err(message) = hooks::run(job, name, &started_id, hook, None).await
     {
@@ -300,6 +309,23 @@ fn settle(job: &Job, id: &str, seen: Seen) -> String {
 }
 
 /// The container of that name, wherever it stands in the pod.
-pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
-    plan::spec(pod).containers.iter().chain(plan::inits(pod)).find(|c| c.name == name)
+pub(super) fn find<'a>(pod: &'a Pod, name: &str) -> Option<Cow<'a, Container>> {
+    let lasting = plan::spec(pod).containers.iter().chain(plan::inits(pod)).find(|c| c.name == name);
+    let ephemeral = || plan::ephemerals(pod).iter().find(|c| c.name == name).map(plan::as_container);
+    lasting.map(Cow::Borrowed).or_else(|| ephemeral().map(Cow::Owned))
+}
+
+/// The engine's id of the container whose processes an ephemeral one is to see; `None` where it names none.
+fn target<'a>(job: &'a Job, name: &str) -> Result<Option<&'a str>, Fault> {
+    let ephemeral = plan::ephemerals(&job.assignment.pod.pod).iter().find(|c| c.name == name);
+    let Some(wanted) = ephemeral.and_then(|c| c.target_container_name.as_deref()).filter(|t| !t.is_empty())
+    else {
+        return Ok(None);
+    };
+    let running = job.observed.newest(wanted).filter(|c| c.state.is_running());
+    running.map(|c| Some(c.id.as_str())).ok_or_else(|| {
+        let message =
+            format!("Error: the target container {wanted} does not run, whose processes {name} is to see");
+        Fault::lasting("CreateContainerError", "Failed", message)
+    })
 }

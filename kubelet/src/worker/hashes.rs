@@ -20,7 +20,8 @@ pub(super) fn of(pod: &Pod) -> Hashes {
     let containers =
         all.map(|c| (c.name.clone(), join([of_container(&c.name), sandbox.clone()].into_iter()))).collect();
     let spec = join(serde_json::to_string(&pod.spec).into_iter());
-    Hashes { sandbox, containers, spec }
+    let restart_policy = plan::spec(pod).restart_policy.clone().unwrap_or_default();
+    Hashes { sandbox, containers, spec, restart_policy }
 }
 
 fn join(parts: impl Iterator<Item = String>) -> String {

@@ -129,9 +129,8 @@ async fn kill(job: &Job, name: &str, id: &str) -> Result<(), Fault> {
 
 async fn pre_stop(job: &Job, name: &str, id: &str, deadline: Instant) {
     let container = create::find(&job.assignment.pod.pod, name);
-    let Some(hook) = container.and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.pre_stop.as_ref()) else {
-        return;
-    };
+    let lifecycle = container.as_ref().and_then(|c| c.lifecycle.as_ref());
+    let Some(hook) = lifecycle.and_then(|l| l.pre_stop.as_ref()) else { return };
     if let Err(message) = hooks::run(job, name, id, hook, Some(deadline)).await {
         job.warn(name, "FailedPreStopHook", format!("PreStopHook failed: {message}"));
     }
@@ -140,7 +139,7 @@ async fn pre_stop(job: &Job, name: &str, id: &str, deadline: Instant) {
 /// The signal that asks this container to end: its lifecycle's, its image's, or SIGTERM.
 fn stop_signal(job: &Job, name: &str, id: &str) -> String {
     let container = create::find(&job.assignment.pod.pod, name);
-    let wanted = container.and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.stop_signal.clone());
+    let wanted = container.as_ref().and_then(|c| c.lifecycle.as_ref()).and_then(|l| l.stop_signal.clone());
     let seen = job.observed.containers.iter().find(|c| c.id == id);
     wanted.or_else(|| seen.and_then(|c| c.stop_signal.clone())).unwrap_or_else(|| "SIGTERM".to_owned())
 }

@@ -68,7 +68,8 @@ impl Worker {
     fn tell_pull(&mut self, key: &Key, now: Timestamp) {
         let (Some(name), Some(failure)) = (key.container(), self.history.failures.get(key)) else { return };
         if failure.is_back_off(now) && self.told.pulls.get(name) != Some(&failure.retry_at) {
-            let image = create::find(self.pod(), name).and_then(|c| c.image.as_deref()).unwrap_or_default();
+            let container = create::find(self.pod(), name);
+            let image = container.as_ref().and_then(|c| c.image.as_deref()).unwrap_or_default();
             let about = About::container(self.pod(), name);
             let message = format!("Back-off pulling image \"{image}\"");
             self.tools.outbox.note(about, Severity::Normal, "BackOff", message);

@@ -84,7 +84,9 @@ pub async fn run(target: &Target) -> Report {
     if let Some((config, version)) = answers {
         match Client::outside(&Remote::from(config)) {
             Ok(client) => {
-                let world = World::read(&client.called("check"), now, version).await;
+                let started = heard.and_then(|heard| heard.started);
+                let seen = World::unread(now, version, started);
+                let world = World::read(&client.called("check"), seen).await;
                 world.judge(&mut report);
                 let rotating = here.as_ref().filter(|here| here.retiring.is_some());
                 if let Some(here) = rotating.filter(|here| !here.signers.is_empty()) {

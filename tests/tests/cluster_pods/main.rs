@@ -5,6 +5,7 @@
 mod ending;
 mod events;
 mod given;
+mod leaving;
 mod mirrors;
 mod tokens;
 

@@ -149,12 +149,13 @@ async fn a_range_that_is_in_use_here_is_refused_by_name() {
     let world = World::new("taken").await;
     let first = node("first").await;
     let third = gateway(&first).rsplit_once('.').unwrap().0.to_owned();
+    let bridge = bridge(&first.node).unwrap();
     let mut world = world.with_flags(["--pod-cidr".to_owned(), format!("{third}.128/25")]);
     world.launch();
     world
         .wait_for("the refusal", async || {
             let log = world.log_tail();
-            if log.contains(&format!("this machine reaches {third}.0/24 already; give another")) {
+            if log.contains(&format!("this machine reaches {third}.0/24 over {bridge} already, ")) {
                 Ok(())
             } else {
                 Err(log)

@@ -259,7 +259,7 @@ async fn a_shared_process_namespace_has_a_reaper_that_ends_at_once() {
         let made = bench.runtime.create_sandbox(&spec).await.unwrap();
         let sandbox = start(&bench, &made.id).await;
         let mut spec = bench.container("reaper", &sandbox, "sleep 1000").await;
-        spec.share_process_namespace = true;
+        spec.processes_of = Some(made.id.clone());
         let app = bench.runtime.create_container(&spec).await.unwrap();
         bench.runtime.start(&app.id).await.unwrap();
         // A grandchild whose parent has ended is process 1's: none stays behind as a zombie.

@@ -10,10 +10,13 @@ fn it_has_what_a_status_cannot_be_without() {
     let daemons = json!({
         "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
     });
+    let counts =
+        json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
     for (api_version, kind, status) in [
         ("apps/v1", "Deployment", Some(json!({}))),
         ("apps/v1", "DaemonSet", Some(daemons)),
         ("apps/v1", "ReplicaSet", Some(json!({"replicas": 0}))),
+        ("policy/v1", "PodDisruptionBudget", Some(counts)),
         ("storage.k8s.io/v1", "VolumeAttachment", Some(json!({"attached": false}))),
         ("v1", "ConfigMap", None),
         ("v1", "Status", None),

@@ -83,6 +83,21 @@ fn writing_an_object_again_changes_nothing() {
 }
 
 #[test]
+fn a_status_has_what_the_api_always_writes() {
+    let replicas =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "a", "uid": "1"}});
+    let before = replicas.as_object().unwrap();
+    let told = |status: Value| {
+        Case::update(before, &Part::Status, |it| it["status"] = status).object["status"].clone()
+    };
+    assert_eq!(told(json!({"readyReplicas": 1})), json!({"readyReplicas": 1, "replicas": 0}));
+    assert_eq!(told(json!({"replicas": 2})), json!({"replicas": 2}));
+    assert_eq!(told(json!("odd")), json!("odd"));
+    let condition = told(json!({"conditions": [{"type": "A", "status": "True"}]}));
+    assert_eq!(condition["replicas"], 0, "{condition}");
+}
+
+#[test]
 fn a_field_of_the_wrong_type_is_told_alone() {
     let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": "three"}});
     let said = Case::new(object).said(&Part::Main);

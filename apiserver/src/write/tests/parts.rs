@@ -176,6 +176,9 @@ async fn an_evicted_pod_says_so_while_it_ends_and_one_that_is_not_ready_may_be_s
         "The disruption budget web does not allow evicting pods currently because it failed sync: why"
     );
     let (_, mut found) = server.get(&budget_path).await;
+    for count in ["disruptionsAllowed", "currentHealthy", "desiredHealthy"] {
+        assert_eq!(found["status"][count], 0, "clients read it: {found}");
+    }
     found["spec"]["unhealthyPodEvictionPolicy"] = "AlwaysAllow".into();
     let (code, found) = server.json("PUT", &budget_path, found).await;
     assert_eq!(code, 200, "{found}");

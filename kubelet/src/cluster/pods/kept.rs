@@ -103,6 +103,19 @@ impl Part {
 }
 
 impl Picture {
+    /// What of it is that node's: a directory of which the node was renamed has pods that its master gave to another one.
+    pub fn of(&self, node: &str) -> Self {
+        let is_own =
+            |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(node));
+        let mut own = self.clone();
+        own.pods.retain(|(pod, _)| is_own(pod));
+        if own.pods.len() < self.pods.len() {
+            // It was not believed as this node's master.
+            own.seen = Seen::default();
+        }
+        own
+    }
+
     fn parts(&self) -> BTreeMap<String, Part> {
         let pods = self.pods.iter().map(|(pod, is_unclaimed)| Part::Pod(pod.clone(), *is_unclaimed));
         let held = self.held.iter().cloned().map(Part::Held);

@@ -186,10 +186,20 @@ impl Drop for Following {
 impl Keeper {
     async fn run(mut self, kept: Kept, teller: Teller, asker: Asker) {
         let picture = kept.read().await;
+        let own = picture.of(&self.node);
+        let others = picture.pods.len().saturating_sub(own.pods.len());
+        if others > 0 {
+            let node = &self.node;
+            tracing::info!(
+                node,
+                pods = others,
+                "forgets pods that its master gave the node under another name"
+            );
+        }
         {
             let mut state = self.shared.lock();
-            state.book.restore(picture.pods.clone(), picture.seen.clone());
-            state.shelf.restore(picture.held.clone());
+            state.book.restore(own.pods, own.seen);
+            state.shelf.restore(own.held);
         }
         tokio::spawn(kept.write(picture, self.pictures.subscribe()));
         let mut heard = self.shared.changed.subscribe();

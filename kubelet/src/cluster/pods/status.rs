@@ -7,7 +7,7 @@ use super::line::is_over;
 use crate::observed::PodUid;
 
 /// The fields that a kubelet says, one by one.
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "phase",
     "reason",
     "message",
@@ -20,6 +20,7 @@ const FIELDS: [&str; 12] = [
     "observedGeneration",
     "containerStatuses",
     "initContainerStatuses",
+    "ephemeralContainerStatuses",
 ];
 /// Fields that do not change any more once a pod has come to its end.
 const OF_THE_END: [&str; 3] = ["phase", "reason", "message"];

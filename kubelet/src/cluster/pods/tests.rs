@@ -369,6 +369,9 @@ async fn what_was_given_is_on_the_disk_for_the_next_kubelet() {
     write(empty, &picture).await;
     let read = kept.read().await;
     assert_eq!((&read.pods, &read.held, &read.seen), (&picture.pods, &picture.held, &seen));
+    let renamed = read.of("n2");
+    assert_eq!((renamed.pods.len(), renamed.seen), (0, Seen::default()), "they were given to another node");
+    assert_eq!((read.of("n1").pods, read.of("n1").seen), (picture.pods.clone(), seen.clone()));
     let directory = folder.path().join("cluster/pods");
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&directory), mode(&directory.join("secret_default_key.json"))), (0o700, 0o600));

@@ -222,22 +222,24 @@ pub(super) fn is_cable(name: &str) -> bool {
 }
 
 /// What of these ranges is in use here by something else than the node's own links and, unless `laid` counts too, the routes it has
-/// laid to other nodes: the first such route.
+/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`).
 pub(super) fn overlap(
     netlink: &mut Netlink,
     ranges: &[IpNet],
     across: &Across,
     laid: Laid,
-) -> io::Result<Option<IpNet>> {
-    let own = |link: Link| across.is_of_node(&link.name).then_some(link.index);
-    let own = netlink.list(links::get(None), |message| Link::read(message).and_then(own))?;
+) -> io::Result<Option<String>> {
+    let all = netlink.list(links::get(None), Link::read)?;
+    let link = |index: u32| all.iter().find(|link| link.index == index);
     for range in ranges {
         let met = netlink.list(links::routes(range.addr()), |message| {
             let Message::NewRoute(route) = message else { return None };
             let (to, by) = links::destination(&route)?;
-            let is_own =
-                by.is_some_and(|by| own.contains(&by)) || laid == Laid::Apart && across.is_laid(&route);
-            (to.prefix_len() > 0 && meet(&to, range) && !is_own).then_some(to)
+            let link = by.and_then(link);
+            let is_own = link.is_some_and(|link| across.is_of_node(&link.name))
+                || laid == Laid::Apart && across.is_laid(&route);
+            let over = link.map_or_else(String::new, |link| format!(" over {}", link.name));
+            (to.prefix_len() > 0 && meet(&to, range) && !is_own).then(|| format!("{to}{over}"))
         })?;
         if let Some(route) = met.into_iter().next() {
             return Ok(Some(route));

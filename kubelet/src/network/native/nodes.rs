@@ -99,8 +99,8 @@ impl Native {
         if let Some(route) = overlap(&mut netlink, &new, &self.across(), Laid::Apart)? {
             let (node, new) = (&self.node, range::list(&new, " and "));
             return Ok(Err(format!(
-                "the cluster has {new} for pods of node {node}, and this machine reaches {route} some other way: take that \
-                 route away, or have the cluster give the node another range"
+                "the cluster has {new} for pods of node {node}, and this machine reaches {route}: take that route \
+                 away, or have the cluster give the node another range"
             )));
         }
         if let Some(server) = range::held(&new, servers) {

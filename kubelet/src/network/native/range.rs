@@ -49,7 +49,8 @@ pub(super) fn settle(
             return Err(io::Error::new(
                 io::ErrorKind::AddrInUse,
                 format!(
-                    "--pod-cidr {}: this machine reaches {route} already; give another",
+                    "--pod-cidr {}: this machine reaches {route} already, and pods would take these addresses: give another, or \
+                     take that route away (ip route)",
                     list(given, ",")
                 ),
             ));

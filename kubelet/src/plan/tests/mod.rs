@@ -46,6 +46,7 @@ fn hashes(pod: &Pod) -> Hashes {
         containers: containers.map(|c| (c.name.clone(), format!("{sandbox}/{}", hash(c)))).collect(),
         sandbox,
         spec: serde_json::to_string(&pod.spec).unwrap(),
+        restart_policy: super::spec(pod).restart_policy.clone().unwrap_or_default(),
     }
 }
 

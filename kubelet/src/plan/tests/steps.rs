@@ -204,13 +204,16 @@ fn a_finished_job_runs_again_when_it_is_edited() {
 
 #[test]
 fn a_pod_that_came_to_its_end_stays_there_unless_an_edit_bears_on_it() {
-    let of = |limit: &str, image: &str| {
+    let by = |policy: &str, limit: &str, image: &str| {
         pod(&format!(
-            "restartPolicy: Never\nvolumes: [{{name: v, emptyDir: {{sizeLimit: {limit}}}}}]\ncontainers: [{{name: web, image: {image}}}]"
+            "restartPolicy: {policy}\nvolumes: [{{name: v, emptyDir: {{sizeLimit: {limit}}}}}]\ncontainers: [{{name: web, image: {image}}}]"
         ))
     };
+    let of = |limit: &str, image: &str| by("Never", limit, image);
     for (is_evicted, edited, is_new) in [
         (true, of("1Mi", "a"), false),
+        (true, by("Always", "1Mi", "a"), true),
+        (false, by("Always", "1Mi", "a"), true),
         (true, of("2Mi", "a"), true),
         (true, of("1Mi", "b"), true),
         (false, of("2Mi", "a"), false),

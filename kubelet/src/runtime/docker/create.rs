@@ -190,11 +190,10 @@ fn container_body(node: &str, settings: &Settings, spec: &ContainerSpec) -> Cont
             // On the host's network too, where the sandbox still has the pod's /etc/hosts and resolv.conf.
             network_mode: Some(sandbox.clone()),
             uts_mode: uts(spec.network == Network::Host),
-            ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox.clone() }),
-            pid_mode: match (spec.host_pid, spec.share_process_namespace) {
-                (true, _) => Some("host".to_owned()),
-                (false, true) => Some(sandbox),
-                (false, false) => None,
+            ipc_mode: Some(if spec.host_ipc { "host".to_owned() } else { sandbox }),
+            pid_mode: match &spec.processes_of {
+                _ if spec.host_pid => Some("host".to_owned()),
+                other => other.as_ref().map(|id| format!("container:{id}")),
             },
             mounts: filled(spec.mounts.iter().map(mount).collect()),
             cpu_shares: resources.cpu_shares,

@@ -40,6 +40,7 @@ pub(crate) fn make(spec: Value, facts: &Facts, image: &Image) -> Result<Containe
         environment: &Environment::of(&sources, first)?,
         mounts: Vec::new(),
         seccomp: None,
+        target: None,
         attempt: 3,
         back_off: Duration::from_secs(10),
         termination_file: Path::new("/t/3"),

@@ -70,6 +70,16 @@ fn sources() {
             "cpu=2:644@7 labels=l=\"v\":644",
         ),
         (
+            json!({"configMap": {"name": "m", "defaultUser": 5, "items": [{"key": "a", "path": "a"}]}}),
+            "a=1:644@5",
+        ),
+        (json!({"secret": {"secretName": "s", "defaultUser": 5}}), "key=secret:644@5"),
+        (
+            json!({"downwardAPI": {"defaultUser": 5, "items": [
+            {"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}, {"path": "m", "fieldRef": {"fieldPath": "metadata.labels"}, "user": 7}]}}),
+            "l=l=\"v\":644@5 m=l=\"v\":644@7",
+        ),
+        (
             json!({"projected": {"defaultMode": 256, "defaultUser": 5, "sources": [
             {"configMap": {"name": "m", "items": [{"key": "a", "path": "cfg/a"}]}},
             {"secret": {"name": "s", "items": [{"key": "key", "path": "cfg/key", "mode": 292}]}}]}}),

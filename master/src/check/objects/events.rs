@@ -1,16 +1,19 @@
-//! Warnings of the last hour, by reason: how often, of how many objects, and the latest one. Pure.
+//! Warnings of the last hour, by reason: how often, of how many objects, and the latest one. What has passed since is not told of:
+//! something went well with the object later, it has become ready, or it is gone. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::World;
-use super::field::{joined, text};
+use super::field::{condition, joined, text};
 use crate::check::finding::{Finding, counted};
 use crate::controllers::{Object, happened};
 
 /// How far back events are told of; a server keeps them about as long.
 const LATELY: SignedDuration = SignedDuration::from_hours(1);
+/// Normal events that do not say that anything went well.
+const TRIES: &[&str] = &["BackOff", "Killing", "NodeNotReady", "Pulling"];
 
 /// Events of one reason.
 #[derive(Default)]
@@ -22,9 +25,13 @@ struct Group<'a> {
 
 /// What warnings there were, the most frequent first.
 pub fn findings(world: &World) -> Vec<Finding> {
+    let passed = Passed::of(world);
     let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
     for event in world.of("events").iter().filter(|event| text(event, "/type") == "Warning") {
         let Some(at) = happened(event).filter(|at| world.now.duration_since(*at) <= LATELY) else { continue };
+        if passed.has(event, at) {
+            continue;
+        }
         let group = groups.entry(text(event, "/reason")).or_default();
         group.count = group.count.saturating_add(times(event));
         group.objects.insert(about(event));
@@ -35,6 +42,65 @@ pub fn findings(world: &World) -> Vec<Finding> {
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.count));
     groups.into_iter().map(|(reason, group)| finding(reason, &group)).collect()
+}
+
+/// An object that events are about: its kind, namespace and name.
+type About<'a> = (&'a str, &'a str, &'a str);
+
+/// Until when all is past that was told of an object.
+struct Passed<'a> {
+    until: HashMap<About<'a>, Timestamp>,
+    /// Kinds of which all objects are known, and those there are.
+    kinds: Vec<&'static str>,
+    there: BTreeSet<About<'a>>,
+}
+
+impl<'a> Passed<'a> {
+    fn of(world: &'a World) -> Self {
+        let mut passed = Self { until: HashMap::new(), kinds: Vec::new(), there: BTreeSet::new() };
+        let is_well =
+            |event: &&Object| text(event, "/type") == "Normal" && !TRIES.contains(&text(event, "/reason"));
+        for event in world.of("events").iter().filter(is_well) {
+            if let Some(at) = happened(event) {
+                passed.settle(of(event), at);
+            }
+        }
+        for (kind, plural) in [("Pod", "pods"), ("Node", "nodes")] {
+            let Some(objects) = world.all_of(plural) else { continue };
+            passed.kinds.push(kind);
+            for object in objects {
+                let about = (kind, object.namespace.as_str(), object.name.as_str());
+                passed.there.insert(about);
+                let ready = condition(object, "Ready");
+                let is_well = ready.holds() || text(object, "/status/phase") == "Succeeded";
+                if let Some(since) = ready.since.parse().ok().filter(|_| is_well) {
+                    passed.settle(about, since);
+                }
+            }
+        }
+        passed
+    }
+
+    fn settle(&mut self, about: About<'a>, at: Timestamp) {
+        let until = self.until.entry(about).or_insert(at);
+        *until = at.max(*until);
+    }
+
+    /// Whether nobody need look at a warning of that time any more.
+    fn has(&self, event: &Object, at: Timestamp) -> bool {
+        let (kind, namespace, name) = of(event);
+        let is_gone = self.kinds.contains(&kind) && !self.there.contains(&(kind, namespace, name));
+        is_gone || self.until.get(&(kind, namespace, name)).is_some_and(|until| *until > at)
+    }
+}
+
+/// What an event is about; whatever it says of a namespace, a Node has none.
+fn of(event: &Object) -> About<'_> {
+    let of = |field: &str| text(event, &format!("/involvedObject/{field}"));
+    match of("kind") {
+        "Node" => ("Node", "", of("name")),
+        kind => (kind, of("namespace"), of("name")),
+    }
 }
 
 fn finding(reason: &str, group: &Group<'_>) -> Finding {

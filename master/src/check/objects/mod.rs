@@ -6,8 +6,10 @@ mod claims;
 mod definitions;
 mod events;
 mod field;
+mod leaders;
 mod namespaces;
 mod nodes;
+mod plane;
 mod pods;
 mod quotas;
 mod ranges;
@@ -32,15 +34,14 @@ const MOST_OBJECTS: usize = 100_000;
 /// How long things may be on their way before somebody should look: images are pulled and leases renewed meanwhile.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(5);
 
-/// A kind that is read, where, and what is kept of its objects beside their names.
+/// A kind that is read, and what is kept of its objects beside their names.
 struct Row {
     kind: Kind,
-    namespace: &'static str,
     kept: &'static [&'static str],
 }
 
 const fn row(kind: Kind, kept: &'static [&'static str]) -> Row {
-    Row { kind, namespace: "", kept }
+    Row { kind, kept }
 }
 
 const POLICY: &str = "policy";
@@ -61,11 +62,10 @@ const ROWS: &[Row] = &[
             "status.nodeInfo",
         ],
     ),
-    Row {
-        kind: Kind::of("coordination.k8s.io", "Lease", "leases", true),
-        namespace: "kube-node-lease",
-        kept: &["spec.renewTime", "spec.leaseDurationSeconds"],
-    },
+    row(
+        Kind::of("coordination.k8s.io", "Lease", "leases", true),
+        &["spec.renewTime", "spec.leaseDurationSeconds", "spec.holderIdentity"],
+    ),
     row(
         Kind::POD,
         &[
@@ -96,7 +96,7 @@ const ROWS: &[Row] = &[
     row(Kind::RESOURCE_QUOTA, &["status.hard", "status.used"]),
     row(
         Kind::of(POLICY, "PodDisruptionBudget", "poddisruptionbudgets", true),
-        &["spec.minAvailable", "spec.maxUnavailable", "status"],
+        &["spec.minAvailable", "spec.maxUnavailable", "spec.selector", "status"],
     ),
     row(Kind::of(ADMISSION, "ValidatingWebhookConfiguration", VALIDATING, false), &["webhooks"]),
     row(Kind::of(ADMISSION, "MutatingWebhookConfiguration", MUTATING, false), &["webhooks"]),
@@ -145,13 +145,15 @@ type Check = (&'static str, &'static [&'static str], fn(&World) -> Vec<Finding>)
 
 const CHECKS: &[Check] = &[
     ("nodes", &["nodes", "leases"], nodes::findings),
+    ("leaders", &["leases"], leaders::findings),
+    ("etcd members", &["pods"], plane::findings),
     ("namespaces", &["namespaces"], namespaces::findings),
     ("pods", &["pods", "nodes"], pods::findings),
     ("services", &["services", "endpointslices", "pods"], services::findings),
     ("service addresses", &["services", "servicecidrs"], ranges::findings),
     ("volume claims", &["persistentvolumeclaims", "storageclasses"], claims::findings),
     ("quotas", &["resourcequotas"], quotas::findings),
-    ("disruption budgets", &["poddisruptionbudgets"], budgets::findings),
+    ("disruption budgets", &["poddisruptionbudgets", "pods", "nodes"], budgets::findings),
     ("custom resources", &["customresourcedefinitions"], definitions::findings),
     ("certificate requests", &["certificatesigningrequests"], requests::findings),
     ("webhooks", &[VALIDATING, MUTATING, "services"], webhooks::findings),
@@ -166,6 +168,8 @@ pub struct World {
     pub now: Timestamp,
     /// What the server is.
     pub version: Version,
+    /// When it began, where it says so.
+    pub started: Option<Timestamp>,
     /// Objects by their name in paths; a kind that could not be read is not there.
     lists: BTreeMap<String, Vec<Object>>,
     /// Kinds that were not read, or not to their end.
@@ -178,17 +182,20 @@ struct Lack {
     severity: Severity,
     /// What was to be read: `pods`, `leases.coordination.k8s.io`.
     what: String,
-    /// The namespace it was to be read in; empty for all.
-    within: &'static str,
     why: String,
     /// The server does not let this user look.
     is_forbidden: bool,
 }
 
 impl World {
-    /// Reads everything. A server that stops answering is not asked on.
-    pub async fn read(client: &Client, now: Timestamp, version: Version) -> Self {
-        let mut world = Self { now, version, ..Self::default() };
+    /// What a server says of itself, before anything was read: the time there, what it is, and when it began.
+    pub fn unread(now: Timestamp, version: Version, started: Option<Timestamp>) -> Self {
+        Self { now, version, started, ..Self::default() }
+    }
+
+    /// Reads everything, knowing already what the server says of itself. A server that stops answering is not asked on.
+    pub async fn read(client: &Client, seen: Self) -> Self {
+        let mut world = seen;
         for row in ROWS {
             if world.take_in(client, row).await.is_break() {
                 break;
@@ -211,10 +218,10 @@ impl World {
 
     /// Reads a kind; no more is to be read from a server that has stopped answering.
     async fn take_in(&mut self, client: &Client, row: &Row) -> ControlFlow<()> {
-        let Row { kind, namespace, kept } = row;
+        let Row { kind, kept } = row;
         let (mut objects, mut count) = (Vec::new(), 0);
         let read = client
-            .list(kind, namespace, |object| {
+            .list(kind, "", |object| {
                 count += 1;
                 if objects.len() < MOST_OBJECTS {
                     objects.push(Object::keeping(kept, &object));
@@ -225,7 +232,7 @@ impl World {
             Ok(_) => {
                 if count > MOST_OBJECTS {
                     let why = format!("of {count} only {MOST_OBJECTS} were looked at");
-                    self.lack(kind, namespace, Severity::Warning, why, false);
+                    self.lack(kind, Severity::Warning, why, false);
                 }
                 self.lists.insert(kind.plural.to_string(), objects);
             }
@@ -235,7 +242,7 @@ impl World {
             }
             Err(error) => {
                 let is_forbidden = error.is_forbidden();
-                self.lack(kind, namespace, Severity::Problem, error.whole(), is_forbidden);
+                self.lack(kind, Severity::Problem, error.whole(), is_forbidden);
                 if matches!(error, Error::Lost(_)) {
                     return ControlFlow::Break(());
                 }
@@ -244,21 +251,19 @@ impl World {
         ControlFlow::Continue(())
     }
 
-    fn lack(
-        &mut self,
-        kind: &Kind,
-        within: &'static str,
-        severity: Severity,
-        why: String,
-        is_forbidden: bool,
-    ) {
-        let lack = Lack { severity, what: kind.qualified(), within, why, is_forbidden };
+    fn lack(&mut self, kind: &Kind, severity: Severity, why: String, is_forbidden: bool) {
+        let lack = Lack { severity, what: kind.qualified(), why, is_forbidden };
         self.missing.insert(kind.plural.to_string(), lack);
     }
 
     /// The objects of a kind, by its name in paths.
     fn of(&self, plural: &str) -> &[Object] {
         self.lists.get(plural).map_or(&[], Vec::as_slice)
+    }
+
+    /// All objects of a kind there are, `None` where some were not read.
+    fn all_of(&self, plural: &str) -> Option<&[Object]> {
+        self.lists.get(plural).filter(|_| !self.missing.contains_key(plural)).map(Vec::as_slice)
     }
 
     /// How long ago that was; nothing when it is no time, or still to come.
@@ -300,13 +305,8 @@ fn blind(plural: &str, Lack { severity, why, .. }: &Lack) -> Finding {
 fn shut_out<'a>(lacks: impl Iterator<Item = &'a Lack>) -> Option<Finding> {
     let lacks: Vec<&Lack> = lacks.collect();
     let first = lacks.first()?;
-    let shown = |lack: &&Lack| match lack.within {
-        "" => lack.what.clone(),
-        namespace => format!("{} in {namespace}", lack.what),
-    };
-    let shown: Vec<String> = lacks.iter().map(shown).collect();
-    let what = format!("this user may not list {}", shown.join(", "));
     let all: Vec<&str> = lacks.iter().map(|lack| lack.what.as_str()).collect();
+    let what = format!("this user may not list {}", all.join(", "));
     let remedy = format!(
         "use admin.kubeconfig, or give the user a role: `kubectl create clusterrole check --verb=list --resource={}`, then \
          `kubectl create clusterrolebinding check --clusterrole=check --user=NAME`",

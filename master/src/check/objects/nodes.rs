@@ -17,6 +17,8 @@ use crate::trust::{CONDITION, SIGNED_BY};
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
 /// Without a lease only the status tells, which is written every five minutes.
 const STATUS_GRACE: SignedDuration = SignedDuration::from_mins(6);
+/// Where nodes have their leases.
+const LEASES: &str = "kube-node-lease";
 /// Conditions that should not hold, what they mean, and the cure.
 const PRESSURES: &[(&str, &str, &str)] = &[
     (
@@ -43,8 +45,8 @@ const MOST_NAMES: usize = 20;
 
 /// What is wrong with nodes.
 pub fn findings(world: &World) -> Vec<Finding> {
-    let leases: HashMap<&str, &Object> =
-        world.of("leases").iter().map(|lease| (lease.name.as_str(), lease)).collect();
+    let leases = world.of("leases").iter().filter(|lease| lease.namespace == LEASES);
+    let leases: HashMap<&str, &Object> = leases.map(|lease| (lease.name.as_str(), lease)).collect();
     let nodes = world.of("nodes");
     let mut found: Vec<Finding> =
         nodes.iter().flat_map(|node| of_node(world, node, leases.get(node.name.as_str()).copied())).collect();
@@ -223,10 +225,13 @@ fn silence(world: &World, lease: Option<&Object>, heartbeat: &str) -> Option<Sig
         None => (heartbeat, STATUS_GRACE),
     };
     let since = world.since(time);
-    (since > allowed).then_some(since)
+    // Nobody could be heard by a server that was not there.
+    let is_patient = world.started.is_none_or(|started| world.now.duration_since(started) > allowed);
+    (since > allowed && is_patient).then_some(since)
 }
 
-fn is_cordoned(node: &Object) -> bool {
+/// No new pods are to come to it.
+pub(super) fn is_cordoned(node: &Object) -> bool {
     node.kept("/spec/unschedulable").and_then(Value::as_bool).unwrap_or_default()
 }
 

@@ -4,12 +4,16 @@ mod containers;
 
 use std::collections::HashSet;
 
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::field::{condition, joined, list, part, text};
-use super::{PATIENCE, World};
-use crate::check::finding::{Finding, Subject};
+use super::{PATIENCE, World, plane};
+use crate::check::finding::{Finding, Severity, Subject};
 use crate::controllers::Object;
+
+/// How long a pod of the control plane may take to be ready: a cluster waits for it.
+const PATIENCE_WITH_MASTERS: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is wrong with pods.
 pub fn findings(world: &World) -> Vec<Finding> {
@@ -79,11 +83,15 @@ fn failed(pod: &Object) -> Finding {
 /// One that runs and is not ready for longer than a start takes.
 fn unready(world: &World, pod: &Object) -> Option<Finding> {
     let ready = condition(pod, "Ready");
-    let is_late = ready.status == "False" && world.since(ready.since) > PATIENCE;
-    let what = format!("has not been ready for {} min", world.since(ready.since).as_mins());
-    is_late.then(|| {
+    let since = world.since(ready.since);
+    let (patience, of, severity) = match plane::has(pod) {
+        true => (PATIENCE_WITH_MASTERS, "is of the control plane and ", Severity::Problem),
+        false => (PATIENCE, "", Severity::Warning),
+    };
+    (ready.status == "False" && since > patience).then(|| {
+        let what = format!("{of}has not been ready for {} min", since.as_mins());
         let remedy = format!("its readiness probe and its events: {}", describe(pod));
-        Finding::warning(Subject::of("Pod", pod), what, remedy).because(ready.why())
+        Finding::problem(Subject::of("Pod", pod), what, remedy).because(ready.why()).graded(severity)
     })
 }
 

@@ -3,6 +3,8 @@
 
 mod joining;
 mod networks;
+mod warnings;
+mod whole;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -352,6 +354,23 @@ fn requests_quotas_budgets_and_claims() {
             ),
             "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: 2 of 2 pods have to be healthy",
         ),
+        // A server may leave zeros out.
+        (
+            "poddisruptionbudgets",
+            budget(
+                json!({"minAvailable": 3}),
+                json!({"expectedPods": 3, "currentHealthy": 3, "desiredHealthy": 3}),
+            ),
+            "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: 3 of 3 pods have to be healthy",
+        ),
+        (
+            "poddisruptionbudgets",
+            budget(
+                json!({"maxUnavailable": 1}),
+                json!({"conditions": [{"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "found no controllers"}]}),
+            ),
+            "PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: SyncFailed: found no controllers",
+        ),
         (
             "poddisruptionbudgets",
             budget(
@@ -505,31 +524,10 @@ fn roles_that_everybody_has() {
 }
 
 #[test]
-fn warnings_are_counted_by_reason() {
-    let event = |reason: &str, name: &str, count: i64, at: &str, kind: &str| {
-        json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": format!("{name} {at}"), "count": count, "lastTimestamp": at,
-            "involvedObject": {"kind": "Pod", "namespace": "shop", "name": name}})
-    };
-    check(
-        json!({"events": [
-            event("BackOff", "a", 1, LONG_AGO, "Warning"),
-            event("FailedMount", "a", 3, LONG_AGO, "Warning"),
-            event("FailedMount", "b", 2, JUST_NOW, "Warning"),
-            event("FailedMount", "c", 100, "2026-06-01T10:59:59Z", "Warning"),
-            event("Pulled", "a", 9, JUST_NOW, "Normal"),
-        ]}),
-        &[
-            "Warning FailedMount: 5 events in the last hour, about 2 objects: Pod shop/b: b 2026-06-01T11:59:30Z",
-            "Warning BackOff: 1 event in the last hour, about 1 object: Pod shop/a: a 2026-06-01T11:00:00Z",
-        ],
-    );
-}
-
-#[test]
 fn what_nobody_could_read_is_said_and_not_guessed() {
     let mut world = world(&json!({}));
     world.lists.remove("pods");
-    world.lack(&Kind::POD, "", Severity::Problem, "503 Unavailable: no".to_owned(), false);
+    world.lack(&Kind::POD, Severity::Problem, "503 Unavailable: no".to_owned(), false);
     let mut report = Report::default();
     world.judge(&mut report);
     assert!(report.checks.iter().all(|check| check.name != "pods" && check.name != "services"));

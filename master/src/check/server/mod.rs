@@ -31,6 +31,8 @@ use crate::controllers::{Address, Remote};
 const STEP: Duration = Duration::from_secs(10);
 /// Longest answer that is read: health and version are a few lines.
 const MOST_BYTES: usize = 1 << 20;
+/// Longest metrics that are read: a few thousand lines.
+const MOST_METRICS_BYTES: usize = 16 << 20;
 /// HTTP/1.1, as TLS calls it: one connection, one request after the other.
 const PROTOCOL: &[u8] = b"http/1.1";
 
@@ -56,6 +58,8 @@ pub struct Heard {
     pub version: Answer,
     /// Its clock, where it tells the time.
     pub clock: Option<Reading>,
+    /// When it began, where it lets this client see its metrics.
+    pub started: Option<Timestamp>,
 }
 
 /// Knocks.
@@ -84,7 +88,8 @@ pub async fn knock(remote: &Remote<'_>) -> Result<Heard, Refusal> {
     let clock = date.map(|date| Reading { date, sent, received: Timestamp::now() });
     let (live, _) = ask(&mut sender, host, "/livez?verbose").await?;
     let (ready, _) = ask(&mut sender, host, "/readyz?verbose").await?;
-    Ok(Heard { chain, live, ready, version, clock })
+    let started = started(&mut sender, host).await;
+    Ok(Heard { chain, live, ready, version, clock, started })
 }
 
 async fn shake(
@@ -114,6 +119,21 @@ async fn ask(
     let body = in_time(Limited::new(response.into_body(), MOST_BYTES).collect()).await?;
     let body = body.map_err(|error| of_error(&*error))?.to_bytes();
     Ok((Answer { code, body: String::from_utf8_lossy(&body).into_owned() }, date))
+}
+
+/// When the process began, as its metrics tell.
+async fn started(sender: &mut SendRequest<Empty<Bytes>>, host: &str) -> Option<Timestamp> {
+    let request = Request::get("/metrics").header(header::HOST, host).body(Empty::new()).ok()?;
+    let response = in_time(sender.send_request(request)).await.ok()?.ok()?;
+    let body = in_time(Limited::new(response.into_body(), MOST_METRICS_BYTES).collect()).await.ok()?;
+    began(&String::from_utf8_lossy(&body.ok()?.to_bytes()))
+}
+
+/// The time that metrics tell the process began at.
+fn began(metrics: &str) -> Option<Timestamp> {
+    let told = metrics.lines().find_map(|line| line.strip_prefix("process_start_time_seconds "))?;
+    let seconds = told.split(' ').next()?.parse::<f64>().ok()?;
+    Timestamp::from_millisecond((seconds * 1000.0) as i64).ok()
 }
 
 async fn in_time<T>(step: impl Future<Output = T>) -> Result<T, Refusal> {

@@ -75,6 +75,7 @@ impl Node {
             name: "node-b".to_owned(),
             is_older: b_is_older,
             addresses: vec![address("192.0.2.2")],
+            port: 10250,
             ranges: ranges(of_b),
         };
         self.cluster.send_replace(Some(Arc::new(Members { own: ranges(own), others: vec![b] })));
@@ -250,7 +251,7 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     let mut node = Node::start(root.path(), &[]).await;
     run("ip route add 10.77.5.128/25 via 192.0.2.254");
     node.hears(&[SECOND], &[OF_B], true);
-    node.is_well(Some(&[SECOND, "reaches 10.77.5.128/25 some other way"])).await;
+    node.is_well(Some(&[SECOND, "this machine reaches 10.77.5.128/25 over "])).await;
     run("ip route del 10.77.5.128/25 via 192.0.2.254");
     node.is_well(None).await;
     assert_eq!(node.native.current(), [SECOND.parse().unwrap()]);

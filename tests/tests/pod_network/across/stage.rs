@@ -83,6 +83,7 @@ pub fn member(node: At) -> Member {
         name: format!("node-{node:?}").to_lowercase(),
         is_older: false,
         addresses: [4, 6].map(|version| node.address(version).parse().unwrap()).to_vec(),
+        port: 10250,
         ranges: [4, 6].map(|version| range(node.number(), version)).to_vec(),
     }
 }

@@ -149,6 +149,7 @@ async fn a_thousand_nodes_are_looked_at_in_no_time() {
     let many = |number: u32| Member {
         name: format!("node-{number}"),
         is_older: false,
+        port: 10250,
         // Half of them on the segment, and half behind the router.
         addresses: vec![address(&match number % 2 {
             0 => format!("192.0.2.{}", 10 + number % 240),

@@ -43,7 +43,11 @@ impl<'a> Claims<'a> {
         (granted, claims.troubles)
     }
 
-    fn addresses(&mut self, member: &'a Member, taken: &mut BTreeMap<IpAddr, &'a str>) -> Vec<IpAddr> {
+    fn addresses(
+        &mut self,
+        member: &'a Member,
+        taken: &mut BTreeMap<IpAddr, Vec<&'a Member>>,
+    ) -> Vec<IpAddr> {
         // A node without pods of its own needs no way to it.
         if member.ranges.is_empty() {
             return Vec::new();
@@ -51,15 +55,22 @@ impl<'a> Claims<'a> {
         let Member { name, .. } = member;
         let mut kept = Vec::new();
         for address in counted(member) {
-            if let Some(older) = taken.get(&address) {
+            let is_here = self.scene.ways.get(&address) == Some(&Way::Here);
+            if is_here && self.scene.here.contains(name) {
+                kept.push(address);
+                continue;
+            }
+            let at_it = taken.entry(address).or_default();
+            if let Some(older) = at_it.iter().find(|older| older.collides(member.port)) {
+                let older = &older.name;
                 self.troubles.insert(format!(
                     "nodes {older} and {name} both say that they are at {address}: it counts as the address of {older}, which \
                      is older, and pods of {name} are not reached; give {name} its own address by --node-ip"
                 ));
                 continue;
             }
-            taken.insert(address, name);
-            if self.scene.ways.get(&address) == Some(&Way::Here) && !self.scene.here.contains(name) {
+            at_it.push(member);
+            if is_here {
                 let node = self.scene.node;
                 self.troubles.insert(format!(
                     "node {name} says that it is at {address}, which is an address of this machine, of node {node}, and is not \

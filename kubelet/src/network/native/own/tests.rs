@@ -11,7 +11,7 @@ fn ranges(text: &str) -> Vec<IpNet> {
 }
 
 fn other(name: &str, is_older: bool, of: &str) -> Member {
-    Member { name: name.to_owned(), is_older, addresses: Vec::new(), ranges: ranges(of) }
+    Member { name: name.to_owned(), is_older, addresses: Vec::new(), port: 0, ranges: ranges(of) }
 }
 
 /// What a node has after it: current, former, taken; and words of why it is not well.

@@ -39,7 +39,7 @@ fn container_spec() -> ContainerSpec {
         tty: false,
         host_pid: false,
         host_ipc: false,
-        share_process_namespace: false,
+        processes_of: None,
         back_off: Duration::from_secs(10),
         termination: Termination::default(),
         stop_signal: None,
@@ -68,7 +68,7 @@ fn a_container_joins_its_sandbox() {
 
 #[test]
 fn namespaces_are_shared_as_asked() {
-    let shared = ContainerSpec { share_process_namespace: true, ..container_spec() };
+    let shared = ContainerSpec { processes_of: Some("box".to_owned()), ..container_spec() };
     assert_eq!(host(&shared).pid_mode.as_deref(), Some("container:box"));
     let hosts = ContainerSpec { host_pid: true, host_ipc: true, network: Network::Host, ..container_spec() };
     let hosts = host(&hosts);

@@ -17,7 +17,7 @@ fn ranges(text: &str) -> Vec<IpNet> {
 
 fn member(name: &str, addresses: &str, of: &str) -> Member {
     let addresses = addresses.split_whitespace().map(|ip| ip.parse().unwrap()).collect();
-    Member { name: name.to_owned(), is_older: false, addresses, ranges: ranges(of) }
+    Member { name: name.to_owned(), is_older: false, addresses, port: 10250, ranges: ranges(of) }
 }
 
 /// What leads where: 192.0.2.x and fd99:: are on the segment, 198.51.100.x and fd98:: behind a router, 203.0.113.x nowhere, and .1 is
@@ -124,6 +124,13 @@ fn what_is_claimed_twice_is_the_older_ones() {
         &[b],
         &["b and c&192.0.2.2&--node-ip"],
     );
+    // Several nodes of one machine, seen from another one and from there.
+    let second = |ip| Member { port: 10251, ..of("c", ip, "10.244.3.0/24") };
+    let c = "10.244.3.0/24 via 192.0.2.2 dev 2";
+    check(&[of("b", "192.0.2.2", "10.244.2.0/24"), second("192.0.2.2")], &[], &[b, c], &[]);
+    check(&[of("b", "192.0.2.1", "10.244.2.0/24"), second("192.0.2.1")], &["b", "c"], &[], &[]);
+    let strange = ["c&192.0.2.1&me&is not here"];
+    check(&[of("b", "192.0.2.1", "10.244.2.0/24"), second("192.0.2.1")], &["b"], &[], &strange);
     check(&[of("b", "192.0.2.2", "10.244.1.128/25")], &[], &[], &["me and b&10.244.1.128/25&delete node b"]);
     let older = Member { is_older: true, ..of("b", "192.0.2.2", "10.244.0.0/16") };
     check(&[older], &[], &[], &["b and me&10.244.1.0/24&delete node me"]);

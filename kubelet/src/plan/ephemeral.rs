@@ -1,0 +1,58 @@
+//! Ephemeral containers, which are added to a pod that runs, to look into it (`kubectl debug`): begun once, never again, and of no
+//! weight for what becomes of the pod.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod};
+
+use super::view::Run;
+use super::{Action, Input, Plan, View, spec};
+use crate::observed::{Sandbox, State};
+
+/// The ephemeral containers of a pod.
+pub(crate) fn ephemerals(pod: &Pod) -> &[EphemeralContainer] {
+    spec(pod).ephemeral_containers.as_deref().unwrap_or_default()
+}
+
+/// One of them as a container like any other, without what it may not have: ports, probes, hooks, resources.
+pub(crate) fn as_container(ephemeral: &EphemeralContainer) -> Container {
+    let of = ephemeral.clone();
+    Container {
+        name: of.name,
+        image: of.image,
+        image_pull_policy: of.image_pull_policy,
+        command: of.command,
+        args: of.args,
+        working_dir: of.working_dir,
+        env: of.env,
+        env_from: of.env_from,
+        volume_mounts: of.volume_mounts,
+        volume_devices: of.volume_devices,
+        security_context: of.security_context,
+        stdin: of.stdin,
+        stdin_once: of.stdin_once,
+        tty: of.tty,
+        termination_message_path: of.termination_message_path,
+        termination_message_policy: of.termination_message_policy,
+        ..Container::default()
+    }
+}
+
+/// Names the steps by which those begin that never ran. They wait for no init container: such a one may be what is looked into.
+pub(super) fn begin(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan: &mut Plan) {
+    if !sandbox.state.is_running() || !input.history.volumes_mounted {
+        return;
+    }
+    for EphemeralContainer { name, .. } in ephemerals(input.pod) {
+        match view.run(name) {
+            Run::Never => {
+                let back_off = Duration::ZERO;
+                plan.act(input, Action::CreateContainer { name: name.clone(), attempt: 0, back_off });
+            }
+            Run::Here(here) if here.state == State::Created && here.sandbox_id == sandbox.id => {
+                plan.act(input, Action::StartContainer { name: name.clone(), id: here.id.clone() });
+            }
+            Run::Here(_) | Run::Past { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Whether nothing is missing that a cluster needs: drains that end, leaders, a control plane.
+
+use super::*;
+
+#[test]
+fn budgets_that_a_cordoned_node_waits_for() {
+    let budget = |healthy: i64| {
+        json!({"metadata": meta("b", LONG_AGO), "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+            "status": {"expectedPods": 2, "currentHealthy": healthy, "desiredHealthy": 2}})
+    };
+    let on = |name: &str, node: &str| {
+        let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}]});
+        pod(name, LONG_AGO, json!({"nodeName": node}), status)
+    };
+    let budgets = |budget: Value, pods: Value| -> Vec<String> {
+        let cordoned = ["a", "b"].map(|name| node(name, &ready(), json!({"unschedulable": true})));
+        let nodes = json!([cordoned[0], cordoned[1], node("c", &ready(), json!({}))]);
+        let told = told(&json!({"nodes": nodes, "pods": pods, "poddisruptionbudgets": [budget]}));
+        told.into_iter().filter(|line| line.contains("PodDisruptionBudget")).collect()
+    };
+    let all = "2 of 2 pods have to be healthy";
+    let wide =
+        format!("PodDisruptionBudget shop/b: lets no pod be evicted, so that a drain never ends: {all}");
+    assert_eq!(budgets(budget(2), json!([on("p", "c")])), [wide]);
+    let held = |who: &str| {
+        format!("PodDisruptionBudget shop/b: lets no pod be evicted, and {who}, which is cordoned, cannot go")
+    };
+    assert_eq!(
+        budgets(budget(2), json!([on("p", "a"), on("q", "c")])),
+        [format!("!{}: {all}", held("1 pod on a"))]
+    );
+    let several = [format!("!{}: {all}", held("2 pods on a and 1 other"))];
+    assert_eq!(budgets(budget(2), json!([on("p", "a"), on("q", "b")])), several);
+    let mends = format!("{}: 1 of its pods are healthy and 2 have to be", held("1 pod on a"));
+    assert_eq!(budgets(budget(1), json!([on("p", "a")])), [mends]);
+}
+
+#[test]
+fn a_server_that_was_not_there_has_heard_nobody() {
+    let lists = json!({
+        "nodes": [node("a", &ready(), json!({}))],
+        "leases": [lease("a", "2026-06-01T11:50:00Z"), leader("kube-scheduler", "s1", "2026-06-01T11:50:00Z")],
+    });
+    let found = |started: Option<&str>| {
+        let mut world = world(&lists);
+        world.started = started.map(|time| time.parse().unwrap());
+        nodes::findings(&world).len() + leaders::findings(&world).len()
+    };
+    assert_eq!(found(None), 2);
+    assert_eq!(found(Some("2026-06-01T11:00:00Z")), 2);
+    assert_eq!(found(Some("2026-06-01T11:59:56Z")), 0);
+}
+
+fn leader(name: &str, holder: &str, renewed: &str) -> Value {
+    json!({"metadata": {"name": name, "namespace": "kube-system"},
+        "spec": {"renewTime": renewed, "leaseDurationSeconds": 15, "holderIdentity": holder}})
+}
+
+#[test]
+fn what_runs_once_and_does_not_run_any_more() {
+    for (lease, expected) in [
+        (leader("kube-scheduler", "s1", JUST_NOW), vec![]),
+        (leader("kube-scheduler", "", LONG_AGO), vec![]),
+        (leader("someone-elses", "x", LONG_AGO), vec![]),
+        (
+            leader("kube-scheduler", "s1", LONG_AGO),
+            vec![
+                "!Lease kube-system/kube-scheduler: no scheduler gives pods their nodes: s1 holds the lease and has not renewed it for 3600 s",
+            ],
+        ),
+        (
+            leader("kube-controller-manager", "m2", LONG_AGO),
+            vec![
+                "!Lease kube-system/kube-controller-manager: no controllers run: m2 holds the lease and has not renewed it for 3600 s",
+            ],
+        ),
+    ] {
+        check(json!({"leases": [lease]}), &expected);
+    }
+}
+
+#[test]
+fn a_control_plane_of_pods_that_is_not_whole() {
+    let of = |name: &str, component: &str, status: &str, since: &str| {
+        json!({"metadata": {"name": name, "namespace": "kube-system", "creationTimestamp": LONG_AGO, "labels": {"tier": "control-plane", "component": component}},
+            "spec": {"nodeName": "n"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status, "reason": "Down", "lastTransitionTime": since}]}})
+    };
+    let etcd = |name: &str, status: &str| of(name, "etcd", status, JUST_NOW);
+    let nodes = json!([node("n", &ready(), json!({}))]);
+    for (pods, expected) in [
+        (json!([etcd("a", "True"), etcd("b", "True"), etcd("c", "True")]), vec![]),
+        (json!([etcd("a", "False")]), vec![]),
+        (
+            json!([etcd("a", "True"), etcd("b", "True"), etcd("c", "False")]),
+            vec!["etcd: 2 of 3 members are ready, and 2 have to be: with one less nothing can be written"],
+        ),
+        (json!([of("m", "master", "False", JUST_NOW)]), vec![]),
+        (
+            json!([of("m", "master", "False", "2026-06-01T11:58:00Z")]),
+            vec!["!Pod kube-system/m: is of the control plane and has not been ready for 2 min: Down"],
+        ),
+    ] {
+        check(json!({"nodes": nodes, "pods": pods}), &expected);
+    }
+}

@@ -1,0 +1,69 @@
+//! Containers that are added to a pod that runs, to look into it.
+
+use serde_json::{Value, json};
+use tests::manifest::FOREVER;
+use tests::{IMAGE, Pod};
+
+use crate::node::{Node, path, shell};
+
+/// One of the name that runs a script.
+fn ephemeral(name: &str, script: &str) -> Value {
+    json!({"name": name, "image": IMAGE, "command": ["sh", "-c", script]})
+}
+
+/// The state of an ephemeral container.
+fn state<'a>(pod: &'a Pod, name: &str) -> &'a Value {
+    let all = pod.0["status"]["ephemeralContainerStatuses"].as_array();
+    let found = all.into_iter().flatten().find(|status| status["name"] == name);
+    found.map_or(&Value::Null, |status| &status["state"])
+}
+
+#[tokio::test]
+async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
+    let mut node = Node::running("debug").await;
+    let spec =
+        json!({"spec": {"restartPolicy": "Always", "containers": [shell(&format!("echo here; {FOREVER}"))]}});
+    node.make("debug", spec).await;
+    let before = node.ready("debug").await;
+    let runs = |pod: &Pod, name: &str| state(pod, name)["running"].is_object();
+
+    let part = format!("{}/ephemeralcontainers", path("debug"));
+    let patch =
+        json!({"spec": {"ephemeralContainers": [ephemeral("debugger", &format!("echo polo; {FOREVER}"))]}});
+    node.cluster.patch(&part, &patch).await.is(200);
+    let debugged = node.until("debug", "to have a debugger that runs", |pod| runs(pod, "debugger")).await;
+    assert!(
+        debugged.is_ready() && debugged.container_id("main") == before.container_id("main"),
+        "{}",
+        debugged.0
+    );
+    assert_eq!(node.log("debug", "debugger").await, "polo\n");
+    assert_eq!(node.exec("debug", "debugger", &["echo", "marco"]).await, "marco\n");
+
+    // One more by an update: it sees the processes of the container that it names, and ends.
+    let mut second = ephemeral("second", "tr '\\0' ' ' < /proc/1/cmdline; exit 3");
+    second["targetContainerName"] = json!("main");
+    node.cluster
+        .update(&part, |pod| {
+            pod["spec"]["ephemeralContainers"].as_array_mut().unwrap().push(second.clone());
+        })
+        .await;
+    let ended = |pod: &Pod| state(pod, "second")["terminated"]["exitCode"] == 3;
+    let after = node.until("debug", "to have one that has ended", ended).await;
+    assert!(after.is_ready() && after.phase() == "Running" && runs(&after, "debugger"), "{}", after.0);
+    let seen = node.log("debug", "second").await;
+    assert!(seen.contains("echo here"), "{seen}");
+
+    // The next kubelet begins neither again, and all of it goes with the pod.
+    node.world.kill();
+    node.world.start().await;
+    let later = node.ready("debug").await;
+    assert_eq!((state(&later, "second"), later.restarts("main")), (state(&after, "second"), 0));
+    assert_eq!(state(&later, "debugger"), state(&after, "debugger"));
+    node.cluster.delete(&path("debug")).await.is(200);
+    node.cluster.gone(&path("debug")).await;
+    assert!(
+        node.world.containers().await.iter().all(|container| container.pod != "debug"),
+        "it left containers"
+    );
+}
