@@ -387,9 +387,17 @@ async fn a_gate_is_taken_off_in_turn_by_whom_roles_let() {
 
     // A gate that nobody but its author knows of gives no right to finish.
     bed.post(&joe, &pod("q", json!({"schedulingGates": [{"name": "joe/mine"}]}))).await.made();
-    for (token, gate) in [(&limits, LIMITS), (&images, IMAGES)] {
-        bed.patch(token, "q/finalize", &passing(gate, json!({}))).await.made();
-    }
+    bed.patch(&limits, "q/finalize", &passing(LIMITS, json!({}))).await.made();
+    // By hand: the whole pod, without its first gate.
+    let mut whole = bed.shows(&format!("{PODS}/q"), |_| true).await;
+    whole["spec"]["schedulingGates"].as_array_mut().unwrap().remove(0);
+    whole["spec"]["hostname"] = "q".into();
+    let file = bed.master.data_dir().join("q.json");
+    std::fs::write(&file, whole.to_string()).unwrap();
+    let path = format!("{PODS}/q/finalize");
+    bed.kubectl(&["replace", "--raw", &path, "-f", file.to_str().unwrap()]).await;
+    let left = "jsonpath={.spec.hostname} {.spec.schedulingGates[*].name}";
+    assert_eq!(bed.kubectl(&["get", "pod", "q", "-o", left]).await, "q joe/mine");
     bed.patch("", "q/finalize", &other)
         .await
         .refused(403, "which is none of the master's --scheduling-gates");
