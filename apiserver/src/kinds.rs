@@ -59,6 +59,7 @@ pub fn all() -> Vec<Resource> {
             .part(proxy("PodProxyOptions"))
             .part(Subresource::binding()).part(Subresource::eviction())
             .part(Subresource::fields("ephemeralcontainers", write::ephemeral_containers))
+            .part(Subresource::fields("finalize", write::finished))
             .part(Subresource::fields("resize", write::resources)),
         Resource::new(CORE, "v1beta3", "Pod", "pods", "pod").with_status()
             .fields(common::POD_FIELDS).columns(table::PODS)

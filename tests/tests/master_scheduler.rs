@@ -235,7 +235,9 @@ async fn gates_hold_pods_and_others_pods_are_theirs() {
     bed.node("a", "x", json!({})).await;
     bed.pod("gated", "1", json!({"schedulingGates": [{"name": "example.com/g"}]})).await;
     bed.pod("mine", "1", json!({"schedulerName": "mine"})).await;
-    bed.waits("gated", "SchedulingGated", "Scheduling is blocked due to non-empty scheduling gates").await;
+    let gated =
+        "Scheduling is blocked due to non-empty scheduling gates, of which example.com/g is the first";
+    bed.waits("gated", "SchedulingGated", gated).await;
     bed.pod("free", "1", json!({})).await;
     assert_eq!(bed.bound("free").await, "a");
     assert_eq!(bed.node_of("gated").await, "");

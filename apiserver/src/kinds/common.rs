@@ -17,6 +17,8 @@ pub(super) const POD_FIELDS: &[&str] = &[
     "status.phase",
     "status.podIP",
     "status.nominatedNodeName",
+    // Whose turn it is to finish the pod; no stock server knows it.
+    "spec.schedulingGates[0].name",
 ];
 /// What field selectors may ask of an event.
 const EVENT_FIELDS: &[&str] = &[

@@ -7,16 +7,26 @@ use super::{FieldSelector, LabelSelector};
 use crate::resource::{Fields, Text};
 use crate::store::{Draft, Memory, Object};
 
+const FIRST_GATE: &str = "spec.schedulingGates[0].name";
+
 fn object() -> Object {
     let object = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "web", "namespace": "shop", "labels": {"app": "web", "tier": "front"}},
-        "spec": {"nodeName": "n1", "hostNetwork": true},
+        "spec": {"nodeName": "n1", "hostNetwork": true, "schedulingGates": [{"name": "a/b"}, {"name": "c"}]},
         "status": {"phase": "Running"},
     });
     let Value::Object(object) = object else { unreachable!() };
-    let fields = ["spec.nodeName", "spec.hostNetwork", "status.phase", "status.reason"].map(Text::from);
+    let fields = [
+        "spec.nodeName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.reason",
+        FIRST_GATE,
+        "spec.none[0].name",
+    ];
+    let fields = fields.map(Text::from);
     Memory::new(1).put("pods", &Draft::new(&object, &Fields::from(fields))).object().clone()
 }
 
@@ -68,6 +78,9 @@ fn fields() {
         ("status.phase!=Failed,status.phase!=Succeeded", true),
         ("spec.hostNetwork=true", true),
         ("status.reason=", true),
+        ("spec.schedulingGates[0].name=a/b", true),
+        ("spec.schedulingGates[0].name=c", false),
+        ("spec.schedulingGates[0].name!=,spec.none[0].name=", true),
     ] {
         assert_eq!(FieldSelector::parse(selector).unwrap().matches(&object), expected, "{selector}");
     }

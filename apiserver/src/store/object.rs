@@ -256,11 +256,19 @@ fn member(into: &mut Vec<u8>, name: &str, value: &Value) {
 }
 
 fn field(object: &Map<String, Value>, path: &str) -> Box<str> {
-    let mut names = path.split('.');
-    let first = names.next().and_then(|name| object.get(name));
-    match names.try_fold(first, |value, name| value.map(|v| v.get(name))) {
+    let mut steps = path.split('.');
+    let first = steps.next().and_then(|name| step(object, name));
+    match steps.try_fold(first, |value, name| value.map(|v| v.as_object().and_then(|v| step(v, name)))) {
         Some(Some(Value::String(text))) => text.as_str().into(),
         Some(Some(value @ (Value::Bool(_) | Value::Number(_)))) => value.to_string().into(),
         _ => "".into(),
+    }
+}
+
+/// One step of a path: a field, or with `[0]` behind it the first element of the list that it is.
+fn step<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    match name.strip_suffix("[0]") {
+        Some(list) => fields.get(list)?.as_array()?.first(),
+        None => fields.get(name),
     }
 }

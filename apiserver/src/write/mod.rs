@@ -33,7 +33,7 @@ use self::body::Sent;
 use self::commit::tree;
 use self::commit::{By, Written};
 use self::options::Options;
-pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, resources};
+pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, finished, resources};
 pub(crate) use self::scale::scale;
 use crate::admission::{self, Admission};
 use crate::identity::Identity;

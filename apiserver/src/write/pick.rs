@@ -20,6 +20,11 @@ pub(crate) fn approval(before: &Json, sent: Json) -> Json {
     taken(before, &sent, &["status.conditions"])
 }
 
+/// `pods/finalize`: all that is said of a pod, apart from its status.
+pub(crate) fn finished(before: &Json, sent: Json) -> Json {
+    taken(before, &sent, &["metadata.labels", "metadata.annotations", "spec"])
+}
+
 /// `pods/resize`: the resources of the pod and of each container that is there.
 pub(crate) fn resources(before: &Json, sent: Json) -> Json {
     let mut object = taken(before, &sent, &["spec.resources"]);

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::lookup::Lookup;
-use super::pods::{field, forbidden, is_new_pod};
+use super::pods::{field, forbidden, is_new_pod, may_grow};
 
 /// The name of ranges in the store.
 const RANGES: &str = "limitranges";
@@ -100,13 +100,10 @@ impl Admission for LimitRanges {
     }
 
     async fn validate(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        let is_resize = attempt.is_of("pods")
-            && attempt.operation == Operation::Update
-            && attempt.subresource == Some("resize");
         let is_claim = attempt.is_of("persistentvolumeclaims")
             && matches!(attempt.operation, Operation::Create | Operation::Update)
             && attempt.subresource.is_none();
-        let look = match (is_new_pod(attempt) || is_resize, is_claim) {
+        let look = match (is_new_pod(attempt) || may_grow(attempt), is_claim) {
             (true, _) => check::pod,
             (_, true) => check::claim,
             _ => return Ok(()),

@@ -66,7 +66,7 @@ pub fn all(registry: &Arc<Registry>, auth: &Arc<Auth>, added: Added) -> Vec<Arc<
         Arc::new(storage_class::DefaultStorageClass::new(lookup())),
         Arc::new(tolerations::DefaultTolerations),
         Arc::new(runtime_class::RuntimeClasses::new(lookup())),
-        Arc::new(gates::SchedulingGates::new(added.scheduling_gates)),
+        Arc::new(gates::SchedulingGates::new(added.scheduling_gates, auth.clone())),
         Arc::new(pod_security::PodSecurity),
         Arc::new(unenforced::Unenforced),
         Arc::new(policies::Written::new(registry.clone(), auth.clone())),

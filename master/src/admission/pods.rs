@@ -10,6 +10,13 @@ pub fn is_new_pod(attempt: &Attempt<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Create && attempt.subresource.is_none()
 }
 
+/// True when a pod that is there may come to ask for more.
+pub fn may_grow(attempt: &Attempt<'_>) -> bool {
+    attempt.is_of("pods")
+        && attempt.operation == Operation::Update
+        && matches!(attempt.subresource, Some("resize" | "finalize"))
+}
+
 /// A refusal of what is attempted; `why` ends the sentence.
 pub fn forbidden(attempt: &Attempt<'_>, why: &str) -> Status {
     Status::forbidden(&attempt.resource.qualified().to_string(), attempt.name, why)

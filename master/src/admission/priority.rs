@@ -87,6 +87,16 @@ fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
     Ok(())
 }
 
+/// True when somebody who finishes a pod names the class that it lacked.
+fn names_class(attempt: &Attempt<'_>) -> bool {
+    let class =
+        |pod: &Json| spec(pod).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
+    attempt.is_of("pods")
+        && attempt.subresource == Some("finalize")
+        && attempt.old.is_some_and(|old| class(old).is_empty())
+        && !class(&attempt.object).is_empty()
+}
+
 /// The class of pods that name none: the least, should there be several.
 fn default_class(classes: Vec<Json>) -> Option<Json> {
     let is_default = |class: &Json| class.get("globalDefault") == Some(&Value::Bool(true));
@@ -118,7 +128,18 @@ impl Admission for Priorities {
             }
         }
         if !is_new_pod(attempt) {
-            return Ok(());
+            if !names_class(attempt) {
+                return Ok(());
+            }
+            // What it has is that of pods without a class.
+            let old = attempt.old.and_then(spec);
+            let is_stale = |name: &str, value: &Value| {
+                ["priority", "preemptionPolicy"].contains(&name)
+                    && old.and_then(|old| old.get(name)) == Some(value)
+            };
+            if let Some(new) = field(&mut attempt.object, "spec") {
+                new.retain(|name, value| !is_stale(name, value));
+            }
         }
         let name =
             spec(&attempt.object).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();

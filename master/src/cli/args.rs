@@ -237,7 +237,7 @@ pub struct RunFlags {
     /// Controllers that run inside: all (*), some, all but some (*,-NAME) or none [default: *]
     #[arg(long, value_name = "LIST|none", help_heading = "Cluster")]
     pub controllers: Option<String>,
-    /// Gates that new pods get, in the order in which they are taken off
+    /// Gates that new pods get, one for each finalizer, in the order in which these fill in what is missing (docs/finalizers.md)
     #[arg(long, value_name = "NAME,...", help_heading = "Cluster")]
     pub scheduling_gates: Vec<String>,
     /// Whether the scheduler runs inside: true or false [default: true]

@@ -1,11 +1,13 @@
 //! Pods: what a new one starts as, and what may be changed of one that runs.
 
 mod ephemeral;
+mod finalize;
+mod gates;
 mod resize;
 mod status;
 mod update;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::causes::Causes;
 use super::fill::{at, fields_at, set, text};
@@ -29,6 +31,7 @@ pub(super) static RULES: Rules = Rules {
     status: status::check,
     sub: |part, new, old, causes| match part {
         "ephemeralcontainers" => ephemeral::check(new, old, causes),
+        "finalize" => finalize::check(new, old, causes),
         "resize" => resize::check(new, old, causes),
         _ => {}
     },
@@ -36,19 +39,20 @@ pub(super) static RULES: Rules = Rules {
     ..NONE
 };
 
-/// What is said of a pod whose gates are closed, in its condition `PodScheduled`.
-const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
-
 fn prepare(pod: &mut Json, before: Option<&Json>, part: &Part<'_>) {
     match (part, before) {
         (Part::Main, None) => begin(pod),
-        (Part::Main, Some(before)) => set(pod, "status", before.get("status").cloned()),
+        (Part::Main, Some(before)) => {
+            set(pod, "status", before.get("status").cloned());
+            gates::follow(pod, before);
+        }
         (Part::Status, Some(before)) => {
             if text(pod, "status.qosClass").is_empty() {
                 set(pod, "status.qosClass", at(before, "status.qosClass").cloned());
             }
         }
         (Part::Sub("ephemeralcontainers"), Some(before)) => ephemeral::prepare(pod, before),
+        (Part::Sub("finalize"), Some(before)) => finalize::prepare(pod, before),
         (Part::Sub("resize"), Some(before)) => resize::prepare(pod, before),
         (Part::Status | Part::Sub(_), _) => {}
     }
@@ -66,13 +70,10 @@ fn is_checked(new: &Place<'_, '_>, old: &Place<'_, '_>) -> bool {
 fn begin(pod: &mut Json) {
     pod.remove("status");
     let class = qos_class(pod);
-    let is_gated = at(pod, "spec.schedulingGates")
-        .is_some_and(|gates| gates.as_array().is_some_and(|gates| !gates.is_empty()));
+    let gated = gates::condition(pod);
     let Some(status) = fields_at(pod, "status") else { return };
     status.insert("phase".to_owned(), "Pending".into());
-    if is_gated {
-        let gated =
-            json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": GATED});
+    if let Some(gated) = gated {
         status.insert("conditions".to_owned(), Value::Array(vec![gated]));
     }
     status.insert("qosClass".to_owned(), class.into());

@@ -90,7 +90,7 @@ fn deadline(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
 }
 
 /// Tolerations may come; those that are there stay, apart from how long they tolerate.
-fn tolerations(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+pub(super) fn tolerations(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     let bare = |toleration: Place<'_, '_>| {
         let mut fields = toleration.fields().cloned().unwrap_or_default();
         fields.remove("tolerationSeconds");
@@ -102,7 +102,8 @@ fn tolerations(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     }
 }
 
-fn gates(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+/// Gates may go; none comes.
+pub(super) fn gates(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     for gate in new.items() {
         let name = gate.at("name").text();
         if !old.items().any(|old| old.at("name").text() == name) {
@@ -119,7 +120,7 @@ fn node_selector(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) 
 }
 
 /// Each term of what a node must have may only ask for more.
-fn node_affinity(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
+pub(super) fn node_affinity(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Causes) {
     const TERMS: &str =
         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let (new, old) = (&new.at(TERMS), &old.at(TERMS));

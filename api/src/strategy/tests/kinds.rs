@@ -125,10 +125,11 @@ fn put(object: &mut Value, steps: &[usize], value: Value) {
     *here = value;
 }
 
-const PARTS: [Part<'static>; 6] = [
+const PARTS: [Part<'static>; 7] = [
     Part::Main,
     Part::Status,
     Part::Sub("ephemeralcontainers"),
+    Part::Sub("finalize"),
     Part::Sub("resize"),
     Part::Sub("approval"),
     Part::Sub("x"),

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 
 use self::batch::Ask;
 use super::lookup::Lookup;
-use super::pods::forbidden;
+use super::pods::{forbidden, may_grow};
 use crate::quota::{self, Amounts, Quota};
 
 /// The name of quotas in the store.
@@ -78,12 +78,11 @@ impl ResourceQuotas {
     /// What the attempt adds to what there is, if it is one that adds.
     fn ask(&self, attempt: &Attempt<'_>) -> Option<Ask> {
         let resource = attempt.resource.stored().to_owned();
-        let is_resize = resource == "pods" && attempt.subresource == Some("resize");
         let grows = ["services", "persistentvolumeclaims"].contains(&resource.as_str());
         let old = match (attempt.operation, attempt.subresource) {
             (Operation::Create, None) => None,
             (Operation::Update, None) if grows => attempt.old,
-            (Operation::Update, Some(_)) if is_resize => attempt.old,
+            (Operation::Update, Some(_)) if may_grow(attempt) => attempt.old,
             _ => return None,
         };
         let now = Timestamp::now();
