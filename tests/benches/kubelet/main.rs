@@ -8,6 +8,7 @@
 mod arguments;
 mod bare;
 mod clock;
+mod joined;
 mod latency;
 mod load;
 mod machine;
@@ -39,6 +40,9 @@ async fn main() {
     }
     if arguments.wants(Part::Traffic) {
         traffic::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Joined) {
+        joined::measure(&arguments, &mut table).await;
     }
     println!("\n{}\n{table}", machine::line().await);
 }
