@@ -101,7 +101,7 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
 
     let path = "/api/v1/pods?watch=true&fieldSelector=status.phase%3DRunning&timeoutSeconds=7200";
     let mut running = follow(&way, path, Seen::is_running).await;
-    let begun = Instant::now();
+    let (begun, before) = (Instant::now(), served(&way).await);
     let make = |number: usize| Request {
         method: Method::POST,
         path: PODS.to_owned(),
@@ -114,6 +114,8 @@ pub async fn measure(arguments: &Arguments, table: &mut Table) {
     let seconds = last.duration_since(begun).as_secs_f64();
     let detail = format!("made within {made:.0} s; {}; {}", late(&running), taken(&master, &hollow));
     told(table, &format!("{pods} pods Running"), seconds, " s", detail);
+    let (requests, most) = served(&way).await.since(&before, seconds);
+    told(table, "requests served meanwhile", requests, " /s", most);
 
     tokio::time::sleep(arguments.settling).await;
     ASKED.lock().unwrap().clear();
