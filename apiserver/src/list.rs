@@ -63,7 +63,11 @@ impl Page {
         };
         let after = place.as_ref().map(|place| (place.namespace.as_str(), place.name.as_str()));
         let matches = |object: &&Object| options.labels.matches(object) && options.fields.matches(object);
-        let mut found = picture.after(scope, after).filter(matches);
+        let there: Box<dyn Iterator<Item = &Object>> = match options.fields.node() {
+            Some(node) => Box::new(picture.of_node(node, scope, after)),
+            None => Box::new(picture.after(scope, after)),
+        };
+        let mut found = there.filter(matches);
         let limit = options.limit.unwrap_or(usize::MAX);
         let objects: Vec<_> = found.by_ref().take(limit).cloned().collect();
         let is_whole = objects.len() < limit || found.next().is_none();

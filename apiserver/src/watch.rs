@@ -69,7 +69,10 @@ pub fn start(
     } else {
         (VecDeque::new(), asked)
     };
-    let watcher = store.watch(name, scope, after)?;
+    let watcher = match options.fields.topic() {
+        Some(topic) => store.watch_topic(name, scope, topic, after)?,
+        None => store.watch(name, scope, after)?,
+    };
     let now = Instant::now();
     // Spread by the revision, so that watches begun together do not all end together.
     let spread = Duration::from_secs(after.wrapping_mul(7919) % DEFAULT_TIMEOUT.as_secs());

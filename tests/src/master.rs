@@ -165,6 +165,13 @@ impl Master {
         self.ask(&client(&self.admin().unwrap()).unwrap(), path).await.unwrap()
     }
 
+    /// The line by which machines of this host join it.
+    pub async fn join_line(&self) -> String {
+        let printed = self.verb(&["join-string"]).await;
+        let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap_or_else(|| panic!("{printed:?}"));
+        format!("https://127.0.0.1:{}#{hash}", self.port)
+    }
+
     /// Runs a verb of the `master` command on its directory.
     pub async fn verb(&self, arguments: &[&str]) -> Output {
         let mut command = tokio::process::Command::new(binary("master"));

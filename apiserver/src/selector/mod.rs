@@ -7,7 +7,7 @@ mod tests;
 pub use self::object::{matches as matches_selector, text};
 use crate::resource::Text;
 use crate::status::Status;
-use crate::store::Object;
+use crate::store::{NODE, Object, Topic};
 
 /// Requirements on labels, all of which must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -195,6 +195,18 @@ impl FieldSelector {
         self.wanted(path).any(|wanted| wanted == value)
     }
 
+    /// The node whose objects are meant, and no others.
+    pub fn node(&self) -> Option<&str> {
+        self.wanted(NODE).find(|node| !node.is_empty())
+    }
+
+    /// A field that has to have one value, where there is one; that of the name, which says most, before others.
+    pub fn topic(&self) -> Option<Topic> {
+        let mut equal = self.0.iter().filter(|it| it.equal && it.path != "metadata.namespace");
+        let found = equal.clone().find(|it| it.path == "metadata.name").or_else(|| equal.next())?;
+        Some(Topic { path: found.path.clone(), value: found.value.clone() })
+    }
+
     /// The values that a field is asked to have.
     fn wanted(&self, path: &str) -> impl Iterator<Item = &str> {
         let of_path = self.0.iter().filter(move |requirement| requirement.equal && requirement.path == path);
@@ -229,14 +241,9 @@ impl FieldSelector {
 
     /// True when the object is meant.
     pub fn matches(&self, object: &Object) -> bool {
-        self.0.iter().all(|requirement| {
-            let value = match requirement.path.as_str() {
-                "metadata.name" => object.name(),
-                "metadata.namespace" => object.namespace(),
-                path => object.field(path).unwrap_or_default(),
-            };
-            (value == requirement.value) == requirement.equal
-        })
+        self.0
+            .iter()
+            .all(|requirement| (object.value(&requirement.path) == requirement.value) == requirement.equal)
     }
 
     /// True when everything is meant.

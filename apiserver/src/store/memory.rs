@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::picture::{Album, Objects, Picture};
+use super::topic::{Topic, Topics};
 use super::watcher::{Before, Change, ChangeKind, Watcher};
 use super::{Draft, Object, Scope, TooOld};
 
@@ -30,6 +31,8 @@ pub(super) struct Shared {
     first: u64,
     history_bytes: usize,
     resources: BTreeMap<String, Table>,
+    /// Counts those who ever heard of a topic.
+    readers: u64,
     /// Up to where a store that is followed has been noted.
     reached: watch::Sender<u64>,
 }
@@ -47,6 +50,8 @@ pub(super) struct Table {
     begun: Option<u64>,
     /// The revision of the newest change; receivers wake when it moves.
     newest: watch::Sender<u64>,
+    /// Who hears of a few of them alone.
+    topics: Topics,
 }
 
 /// What a write did.
@@ -111,7 +116,8 @@ impl Memory {
     /// The same, with so many bytes of superseded objects per resource to resume watches over.
     pub fn with_history(first: u64, history_bytes: usize) -> Self {
         let reached = watch::Sender::new(first);
-        let shared = Shared { revision: first, first, history_bytes, resources: BTreeMap::new(), reached };
+        let shared =
+            Shared { revision: first, first, history_bytes, resources: BTreeMap::new(), readers: 0, reached };
         Self { shared: Arc::new(Mutex::new(shared)) }
     }
 
@@ -250,6 +256,29 @@ impl Memory {
         Ok(Watcher::new(self.clone(), resource.to_owned(), scope, after, newest))
     }
 
+    /// What changes in a scope after that revision of objects with one value of a field, or that had it.
+    ///
+    /// # Errors
+    /// As [`Self::watch`].
+    pub fn watch_topic(
+        &self,
+        resource: &str,
+        scope: Scope,
+        topic: Topic,
+        after: u64,
+    ) -> Result<Watcher, TooOld> {
+        let mut shared = self.lock();
+        shared.readers += 1;
+        let id = shared.readers;
+        let table = shared.table(resource);
+        if after < table.oldest {
+            return Err(TooOld { asked: after, oldest: table.oldest });
+        }
+        let from = table.history.partition_point(|change| change.revision <= after);
+        let newest = table.topics.join(&topic, id, after, table.history.range(from..));
+        Ok(Watcher::new(self.clone(), resource.to_owned(), scope, after, newest).about(topic, id))
+    }
+
     pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -285,8 +314,8 @@ impl Shared {
     }
 
     /// The table of a watcher that has begun on it; `None` when it was forgotten since.
-    pub(super) fn watched(&self, resource: &str) -> Option<&Table> {
-        self.resources.get(resource)
+    pub(super) fn watched_mut(&mut self, resource: &str) -> Option<&mut Table> {
+        self.resources.get_mut(resource)
     }
 
     fn table(&mut self, resource: &str) -> &mut Table {
@@ -300,6 +329,7 @@ impl Shared {
                 oldest: self.first,
                 begun: Some(self.first),
                 newest: watch::Sender::new(self.first),
+                topics: Topics::default(),
             };
             self.resources.insert(resource.to_owned(), table);
         }
@@ -315,19 +345,29 @@ impl Table {
             return Err(TooOld { asked: revision, oldest: self.oldest });
         }
         let from = self.history.partition_point(|change| change.revision <= revision);
-        let mut bytes = 0;
-        let fits = |change: &&Arc<Change>| {
-            let room = bytes < HAND_BYTES;
-            bytes += change.object.json().len();
-            room
-        };
+        let mut fits = hand();
         let mut changes: Vec<_> =
-            self.history.range(from..).take(HAND_CHANGES).take_while(fits).cloned().collect();
+            self.history.range(from..).take_while(|change| fits(change)).cloned().collect();
         if let Some(last) = changes.last().map(|last| last.revision) {
             let rest = self.history.range(from + changes.len()..);
             changes.extend(rest.take_while(|change| change.revision == last).cloned());
         }
         Ok(changes)
+    }
+
+    /// Takes what waits for somebody who hears of a topic: as much as is handed over at once, as [`Self::after`] does.
+    pub(super) fn about(&mut self, topic: &Topic, id: u64) -> Vec<Arc<Change>> {
+        self.topics.take(topic, id, hand())
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_heard_by_nobody(&self) -> bool {
+        self.topics.is_empty()
+    }
+
+    /// Somebody hears of that no more.
+    pub(super) fn leave(&mut self, topic: &Topic, id: u64) {
+        self.topics.leave(topic, id);
     }
 
     /// The past is a picture of it, or the present with every later change undone, newest first.
@@ -353,7 +393,9 @@ impl Table {
         let revision = change.revision;
         self.history_bytes += change.weight();
         self.album.superseded(change.weight());
-        self.history.push_back(Arc::new(change));
+        let change = Arc::new(change);
+        self.topics.tell(&change);
+        self.history.push_back(change);
         self.forget_what_is_too_much();
         self.newest.send_replace(revision);
     }
@@ -377,5 +419,16 @@ impl Table {
             self.history_bytes -= oldest.weight();
             (self.oldest, self.begun) = (oldest.revision, None);
         }
+    }
+}
+
+/// Says of one change after the other whether it is still handed over with those before it.
+fn hand() -> impl FnMut(&Change) -> bool {
+    let (mut changes, mut bytes) = (0, 0);
+    move |change| {
+        let room = changes < HAND_CHANGES && bytes < HAND_BYTES;
+        changes += 1;
+        bytes += change.bytes();
+        room
     }
 }

@@ -5,6 +5,7 @@
 mod memory;
 mod object;
 mod picture;
+mod topic;
 mod watcher;
 
 #[cfg(test)]
@@ -13,7 +14,9 @@ mod tests;
 pub(crate) use memory::HISTORY_CHANGES;
 pub use memory::{Followed, Listing, Memory, Put};
 pub use object::{Content, Draft, Object};
+pub(crate) use picture::NODE;
 pub use picture::Picture;
+pub use topic::Topic;
 pub use watcher::{Before, Change, ChangeKind, Watcher};
 
 /// Which objects of a resource are meant.

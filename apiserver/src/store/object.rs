@@ -231,6 +231,15 @@ impl Object {
         self.index.values.get(at).map(|value| &**value)
     }
 
+    /// What a field selector compares: the name, the namespace, or one of those fields, empty where it is not set.
+    pub fn value(&self, path: &str) -> &str {
+        match path {
+            "metadata.name" => self.name(),
+            "metadata.namespace" => self.namespace(),
+            path => self.field(path).unwrap_or_default(),
+        }
+    }
+
     /// True when writing the draft would change nothing.
     pub(crate) fn is(&self, draft: &Draft) -> bool {
         let (head, tail) = self.around();

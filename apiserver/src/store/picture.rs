@@ -21,60 +21,107 @@ fn place(namespace: &str, name: &str) -> Place {
     format!("{namespace}\0{name}").into()
 }
 
-/// Objects by namespace and name. Clones share all of them and go their own ways.
+/// The one field by which there are lists of a few objects out of very many: every node asks for its pods.
+pub(crate) const NODE: &str = "spec.nodeName";
+
+/// Objects by namespace and name, and those of nodes by node before both. Clones share all of them and go their own ways.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Objects(RedBlackTreeMapSync<Place, Object>);
+pub(super) struct Objects {
+    all: RedBlackTreeMapSync<Place, Object>,
+    of_nodes: RedBlackTreeMapSync<Place, Object>,
+}
+
+/// What places of a node begin with.
+fn within(node: &str) -> String {
+    format!("{node}\0")
+}
+
+/// The place among those of its node, where the object is of one.
+fn place_at_node(object: &Object, place: &str) -> Option<Place> {
+    let node = object.field(NODE).filter(|node| !node.is_empty())?;
+    Some((within(node) + place).into())
+}
 
 impl Objects {
     /// One of them.
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Object> {
-        self.0.get(&*place(namespace, name))
+        self.all.get(&*place(namespace, name))
     }
 
     /// Takes one in; the one that was in its place.
     pub fn insert(&mut self, object: Object) -> Option<Object> {
         let place = place(object.namespace(), object.name());
-        let before = self.0.get(&*place).cloned();
-        self.0.insert_mut(place, object);
+        let before = self.all.get(&*place).cloned();
+        let at_node = place_at_node(&object, &place);
+        let was_at = before.as_ref().and_then(|before| place_at_node(before, &place));
+        if let Some(was_at) = was_at.filter(|was_at| Some(was_at) != at_node.as_ref()) {
+            self.of_nodes.remove_mut(&*was_at);
+        }
+        if let Some(at_node) = at_node {
+            self.of_nodes.insert_mut(at_node, object.clone());
+        }
+        self.all.insert_mut(place, object);
         before
     }
 
     /// Takes one out, and returns it.
     pub fn remove(&mut self, namespace: &str, name: &str) -> Option<Object> {
         let place = place(namespace, name);
-        let before = self.0.get(&*place).cloned()?;
-        self.0.remove_mut(&*place);
+        let before = self.all.get(&*place).cloned()?;
+        if let Some(was_at) = place_at_node(&before, &place) {
+            self.of_nodes.remove_mut(&*was_at);
+        }
+        self.all.remove_mut(&*place);
         Some(before)
     }
 
     /// How many there are.
     pub fn count(&self, scope: &Scope) -> usize {
         match scope {
-            Scope::All => self.0.size(),
+            Scope::All => self.all.size(),
             Scope::Namespace(_) => self.after(scope, None).count(),
         }
     }
 
     /// Those of a scope that come after that namespace and name, in order.
     pub fn after(&self, scope: &Scope, after: Option<(&str, &str)>) -> impl Iterator<Item = &Object> {
-        let after = after.map(|(namespace, name)| place(namespace, name));
-        let (first, end) = match scope {
-            Scope::All => (None, Bound::Unbounded),
-            Scope::Namespace(one) => {
-                (Some(place(one, "")), Bound::Excluded(Place::from(format!("{one}\u{1}"))))
-            }
-        };
-        let begin = match (after, first) {
-            (Some(after), Some(first)) if after < first => Bound::Included(first),
-            (Some(after), _) => Bound::Excluded(after),
-            (None, Some(first)) => Bound::Included(first),
-            (None, None) => Bound::Unbounded,
-        };
-        let is_over =
-            matches!((&begin, &end), (Bound::Excluded(after), Bound::Excluded(end)) if after >= end);
-        let found = (!is_over).then(|| self.0.range((begin, end)));
-        found.into_iter().flatten().map(|(_, object)| object)
+        range(&self.all, "", scope, after)
     }
+
+    /// The same of those of a node.
+    pub fn of_node(
+        &self,
+        node: &str,
+        scope: &Scope,
+        after: Option<(&str, &str)>,
+    ) -> impl Iterator<Item = &Object> {
+        range(&self.of_nodes, &within(node), scope, after)
+    }
+}
+
+/// Those of a scope that come after that namespace and name, in order, of objects whose places begin so.
+fn range<'a>(
+    objects: &'a RedBlackTreeMapSync<Place, Object>,
+    within: &str,
+    scope: &Scope,
+    after: Option<(&str, &str)>,
+) -> impl Iterator<Item = &'a Object> + use<'a> {
+    let inside = |rest: &str| Place::from(format!("{within}{rest}"));
+    let after = after.map(|(namespace, name)| inside(&place(namespace, name)));
+    let (first, end) = match scope {
+        Scope::All => {
+            let end = within.strip_suffix('\0').map(|node| Place::from(format!("{node}\u{1}")));
+            (inside(""), end.map_or(Bound::Unbounded, Bound::Excluded))
+        }
+        Scope::Namespace(one) => (inside(&place(one, "")), Bound::Excluded(inside(&format!("{one}\u{1}")))),
+    };
+    let begin = match after {
+        Some(after) if after >= first => Bound::Excluded(after),
+        _ => Bound::Included(first),
+    };
+    let is_over = matches!((&begin, &end), (Bound::Excluded(after), Bound::Excluded(end)) if after >= end);
+    let found = (!is_over).then(|| objects.range((begin, end)));
+    found.into_iter().flatten().map(|(_, object)| object)
 }
 
 impl FromIterator<Object> for Objects {
@@ -99,6 +146,16 @@ impl Picture {
     /// The objects of a scope that come after that namespace and name, in the order of both.
     pub fn after(&self, scope: &Scope, after: Option<(&str, &str)>) -> impl Iterator<Item = &Object> {
         self.objects.after(scope, after)
+    }
+
+    /// The same of the objects of a node.
+    pub fn of_node(
+        &self,
+        node: &str,
+        scope: &Scope,
+        after: Option<(&str, &str)>,
+    ) -> impl Iterator<Item = &Object> {
+        self.objects.of_node(node, scope, after)
     }
 
     /// How many objects of a scope it shows.
@@ -181,6 +238,43 @@ mod tests {
             assert_eq!(found.join(" "), expected, "{scope} {after:?}");
         }
         assert_eq!((objects.count(&Scope::All), objects.count(&of("a"))), (5, 2));
+    }
+
+    #[test]
+    fn objects_of_a_node_are_found_without_the_others() {
+        let of = |namespace: &str, name: &str, node: &str| {
+            let object =
+                json!({"metadata": {"namespace": namespace, "name": name}, "spec": {"nodeName": node}});
+            Draft::new(object.as_object().unwrap(), &Fields::from([NODE.into()])).at(1)
+        };
+        let mut objects = Objects::default();
+        for (namespace, name, node) in [
+            ("a", "x", "m"),
+            ("a", "y", "n"),
+            ("b", "x", "m"),
+            ("b", "y", ""),
+            ("b", "z", "m-1"),
+            ("a", "x", "n"),
+        ] {
+            objects.insert(of(namespace, name, node));
+        }
+        objects.insert(of("b", "x", "m"));
+        objects.insert(of("c", "gone", "m"));
+        objects.remove("c", "gone");
+        let a = Scope::Namespace("a".to_owned());
+        for (node, scope, after, expected) in [
+            ("m", &Scope::All, None, "b/x"),
+            ("n", &Scope::All, None, "a/x a/y"),
+            ("n", &a, Some(("a", "x")), "a/y"),
+            ("m", &a, None, ""),
+            ("n", &Scope::All, Some(("a", "y")), ""),
+            ("m-1", &Scope::All, Some(("b", "x")), "b/z"),
+            ("nobody", &Scope::All, None, ""),
+        ] {
+            let found = objects.of_node(node, scope, after);
+            let found: Vec<String> = found.map(|it| format!("{}/{}", it.namespace(), it.name())).collect();
+            assert_eq!(found.join(" "), expected, "{node} {scope:?} {after:?}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! A place in the history of a resource that moves on as things change.
 //!
-//! A watcher buffers nothing of its own: it reads the store's history, and one that falls behind it is closed.
+//! A watcher buffers nothing of its own: it reads the store's history, and one that falls behind it is closed. For one that asks for
+//! a few objects out of many, what concerns it waits with the store (`topic`).
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Memory, Object, Scope, TooOld};
+use super::{Memory, Object, Scope, TooOld, Topic};
 
 /// One write or deletion.
 #[derive(Debug)]
@@ -53,6 +54,11 @@ impl Change {
     pub(super) fn weight(&self) -> usize {
         self.before.object().map_or(0, |object| object.json().len())
     }
+
+    /// Bytes of the object.
+    pub(super) fn bytes(&self) -> usize {
+        self.object.json().len()
+    }
 }
 
 /// What a change did to its object.
@@ -72,6 +78,18 @@ pub struct Watcher {
     scope: Scope,
     seen: u64,
     newest: watch::Receiver<u64>,
+    /// What it wants to hear of, and its number among those who do; all where there is none.
+    topic: Option<(Topic, u64)>,
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some((topic, id)) = &self.topic
+            && let Some(table) = self.store.lock().watched_mut(&self.resource)
+        {
+            table.leave(topic, *id);
+        }
+    }
 }
 
 impl Watcher {
@@ -82,7 +100,14 @@ impl Watcher {
         seen: u64,
         newest: watch::Receiver<u64>,
     ) -> Self {
-        Self { store, resource, scope, seen, newest }
+        Self { store, resource, scope, seen, newest, topic: None }
+    }
+
+    /// The same for one that wants to hear of that alone.
+    pub(super) fn about(self, topic: Topic, id: u64) -> Self {
+        let mut own = self;
+        own.topic = Some((topic, id));
+        own
     }
 
     /// Waits for changes in the scope and takes them, oldest first. Safe to drop and call again.
@@ -134,7 +159,10 @@ impl Watcher {
             if self.newest.has_changed().is_err() {
                 return Err(self.forgotten());
             }
-            let after = self.store.lock().watched(&self.resource).map(|table| table.after(self.seen));
+            let after = self.store.lock().watched_mut(&self.resource).map(|table| match &self.topic {
+                Some((topic, id)) => Ok(table.about(topic, *id)),
+                None => table.after(self.seen),
+            });
             let mut changes = after.ok_or_else(|| self.forgotten())??;
             let Some(last) = changes.last() else { return Ok(changes) };
             self.seen = last.revision;

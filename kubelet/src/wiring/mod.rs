@@ -2,8 +2,11 @@
 
 mod dispatch;
 mod engine;
+#[cfg(feature = "fake")]
+pub mod hollow;
 mod network;
 mod renamed;
+mod rooms;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,29 +17,15 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use self::rooms::{Desk, Ground, Rooms};
 use crate::cgroups::{Cgroups, Slices};
-use crate::cluster;
-use crate::desired::{self, Desired};
-use crate::health::Health;
 use crate::identity;
-use crate::images::Images;
-use crate::metrics::Metrics;
 use crate::node;
-use crate::observe::Observer;
-use crate::observed::Timestamp;
-use crate::options::{Cluster, Options};
-use crate::plan::BackOff;
-use crate::report::Outbox;
+use crate::options::Options;
 use crate::runtime::Runtime;
 use crate::runtime::docker::{self, Docker};
 use crate::runtime::measured::Measured;
 use crate::server::{self, Context, RootDir};
-use crate::spec::CgroupDriver;
-use crate::stats::Meter;
-use crate::status::{Board, Journal};
-use crate::volumes::Volumes;
-use crate::worker::pool::Pool;
-use crate::worker::{Finished, Tools};
 
 /// Between two tries to have the port of the node's API.
 const BIND_AGAIN: Duration = Duration::from_secs(5);
@@ -56,97 +45,26 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     renamed::settle(&options, &settings).await?;
     let (stop, stopped) = watch::channel(false);
-    let outbox = Outbox::new();
-    // Before anything is reported that a cluster has to be told.
-    let reports = options.cluster.is_some().then(|| outbox.copied());
-    let board = Board::new(&options.node_name);
-    let events = options.cluster.is_some().then(|| board.copied_events());
-    let health = Health::new();
-    let metrics = Arc::new(Metrics::new(&options.node_name, server::VERSION.git_version));
+    let desk = Desk::new(&options);
     let docker = Docker::connect(&options.docker_endpoint, &options.node_name, settings)?;
-    let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), metrics.clone());
+    let runtime: Arc<dyn Runtime> = Measured::new(Arc::new(docker), desk.metrics.clone());
     // From here on there is something to let go of.
     tokio::spawn(until_told(stop));
     let (told, members) = watch::channel(None);
     let members = options.cluster.is_some().then_some(members);
-    let network = network::connect(&options, runtime, &outbox, members, &stopped).await?;
+    let network = network::connect(&options, runtime, &desk.outbox, members, &stopped).await?;
     let runtime = network.runtime.clone();
-    let observer = Observer::new(runtime.clone(), metrics.clone(), health.clone());
-    let (desired, wanted) = watch::channel(Arc::new(Desired::default()));
     let is_local = options.docker_endpoint.starts_with("unix:");
-    let cgroups = is_local.then(Cgroups::of_machine).flatten().map(Arc::new);
-    let slices = is_local.then(Slices::of_machine).flatten().map(Arc::new);
-    let drivers = cgroups.iter().map(|_| CgroupDriver::Cgroupfs);
-    let drivers = drivers.chain(slices.iter().map(|_| CgroupDriver::Systemd)).collect();
-    let facts = engine::follow(&options, drivers, &runtime, &observer, network.health.clone(), &outbox);
-    let node = desired::Node {
-        labels: Some(node::labels(&options)),
-        max_pods: Some(options.max_pods),
-        allocatable: node::allocatable(&facts.borrow()),
-        facts: facts.borrow().clone(),
-    };
-    let tools = Tools {
+    let ground = Ground {
         runtime: runtime.clone(),
-        observer: observer.clone(),
-        images: Arc::new(Images::new(
-            runtime.clone(),
-            options.max_parallel_image_pulls,
-            &options.root_dir,
-            metrics.clone(),
-        )),
-        metrics: metrics.clone(),
-        cgroups,
-        slices,
-        volumes: Arc::new(Volumes::new(&options.root_dir)),
-        outbox: outbox.clone(),
-        facts,
-        finished: Finished::default(),
-        back_off: BackOff::default(),
-        root_dir: options.root_dir.clone(),
-        sandbox_image: options.sandbox_image.clone().unwrap_or_else(|| docker::pause_image().to_owned()),
+        network: network.health.clone(),
+        ranges: network.ranges(),
+        told,
+        cgroups: is_local.then(Cgroups::of_machine).flatten().map(Arc::new),
+        slices: is_local.then(Slices::of_machine).flatten().map(Arc::new),
     };
-    let journal = Journal::new(&options.root_dir);
-    journal.restore(&board, Timestamp::now());
-    tokio::spawn(board.clone().drain(outbox.clone()));
-    tokio::spawn(journal.clone().keep(board.clone()));
-    let seen = observer.clone();
-    let look = move || {
-        let known = seen.known().into_iter();
-        known.map(|known| (known.uid.clone(), seen.pod(&known.uid))).collect::<Vec<_>>()
-    };
-    let stats = Meter::new(&options.node_name, &options.root_dir, Box::new(look));
-    tokio::spawn(observer.run());
-    tokio::spawn(Pool::new(Arc::new(tools), node).run(wanted));
-    let all = desired.subscribe();
-    let snapshots = dispatch::follow(&options, outbox.clone(), board.clone(), desired);
-    let told_of = reports.zip(events);
-    let written = options.cluster.clone().zip(told_of).and_then(|(cluster, (reports, events))| {
-        // A node that has joined renews what it has been given, by whichever flags it is started again.
-        let cluster = Cluster { serving: cluster.serving || identity::is_kept(&options.cert_dir), ..cluster };
-        let keeps_all = cluster.serving;
-        let given = options.node_ip;
-        let settings = identity::Settings {
-            node: options.node_name.clone(),
-            cluster,
-            cert_dir: options.cert_dir.clone(),
-            addresses: Box::new(move || node::addresses(given)),
-        };
-        let identity = identity::start(settings, &outbox);
-        let settings = cluster::Settings {
-            node: options.node_name.clone(),
-            root_dir: options.root_dir.clone(),
-            wanted: options.pod_cidrs.clone(),
-            chosen: network.ranges(),
-            way: identity.way,
-            shown: board.node(),
-            snapshots,
-            reports,
-            desired: all,
-            events,
-        };
-        cluster::start(settings, told, &outbox);
-        keeps_all.then_some(identity.files)
-    });
+    let Rooms { journal, stats, written } = rooms::begin(&options, &desk, ground);
+    let Desk { board, health, metrics, .. } = desk;
     if let Some(address) = options.healthz_address {
         let (health, stopped) = (health.clone(), stopped.clone());
         tokio::spawn(async move {

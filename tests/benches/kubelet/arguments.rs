@@ -19,12 +19,21 @@ pub enum Part {
     Restart,
     /// (f) TCP between pods.
     Traffic,
+    /// (g) A pod comes from a master.
+    Joined,
 }
 
 impl Part {
     /// All of them, in the order of their letters.
-    const ALL: [Self; 6] =
-        [Self::Latency, Self::Throughput, Self::Memory, Self::Cpu, Self::Restart, Self::Traffic];
+    const ALL: [Self; 7] = [
+        Self::Latency,
+        Self::Throughput,
+        Self::Memory,
+        Self::Cpu,
+        Self::Restart,
+        Self::Traffic,
+        Self::Joined,
+    ];
 }
 
 /// How the bench was called.

@@ -9,6 +9,7 @@ mod arguments;
 mod bare;
 mod caller;
 mod clock;
+mod joined;
 mod latency;
 mod load;
 mod machine;
@@ -40,6 +41,9 @@ async fn main() {
     }
     if arguments.wants(Part::Traffic) {
         traffic::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Joined) {
+        joined::measure(&arguments, &mut table).await;
     }
     println!("\n{}\n{table}", machine::line().await);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::hollow;
 use crate::shared::words::parts;
 
 /// One letter of the list of targets.
@@ -21,11 +22,13 @@ pub enum Part {
     Joins,
     /// (g) Pods get nodes.
     Schedule,
+    /// (h) Nodes without engines run pods.
+    Hollow,
 }
 
 impl Part {
     /// All of them, in the order of their letters.
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Start,
         Self::Memory,
         Self::Creates,
@@ -33,6 +36,7 @@ impl Part {
         Self::Watches,
         Self::Joins,
         Self::Schedule,
+        Self::Hollow,
     ];
 }
 
@@ -54,6 +58,14 @@ pub struct Arguments {
     pub schedule_nodes: Vec<usize>,
     /// How many pods get nodes there.
     pub schedule_pods: usize,
+    /// Nodes without engines.
+    pub hollow_nodes: usize,
+    /// How many pods they run.
+    pub hollow_pods: usize,
+    /// How long they are looked at.
+    pub hollow_window: Duration,
+    /// This is the process of those nodes, which join by that line.
+    pub be_hollow: Option<String>,
     /// How long each thing is done.
     pub window: Duration,
     /// After which a process has put away what its last work needed.
@@ -67,7 +79,7 @@ pub struct Arguments {
 }
 
 /// The words that this bench alone knows.
-const KNOWN: &str = "--quick, --large, --window SECONDS";
+const KNOWN: &str = "--quick, --large, --window SECONDS, --hollow-nodes N, --hollow-pods N";
 
 impl Arguments {
     /// Reads the command line.
@@ -81,6 +93,10 @@ impl Arguments {
             joins: 1000,
             schedule_nodes: vec![100, 1000, 5000],
             schedule_pods: 10_000,
+            hollow_nodes: 1000,
+            hollow_pods: 30_000,
+            hollow_window: Duration::from_secs(60),
+            be_hollow: None,
             window: Duration::from_secs(10),
             settling: Duration::from_secs(5),
             large: false,
@@ -93,11 +109,16 @@ impl Arguments {
                     (read.starts, read.pods, read.watchers, read.nodes) = (3, 200, 10, 50);
                     read.joins = 50;
                     (read.schedule_nodes, read.schedule_pods) = (vec![20, 100], 1000);
+                    (read.hollow_nodes, read.hollow_pods) = (20, 200);
+                    read.hollow_window = Duration::from_secs(10);
                     (read.window, read.settling) = (Duration::from_secs(1), Duration::from_secs(1));
                     read.curve = vec![500, 1500];
                 }
                 "--large" => read.large = true,
                 "--window" => read.window = Duration::from_secs(words.number(word)? as u64),
+                "--hollow-nodes" => read.hollow_nodes = words.number(word)?,
+                "--hollow-pods" => read.hollow_pods = words.number(word)?,
+                hollow::WORD => read.be_hollow = Some(words.text(word)?),
                 _ => return Ok(false),
             }
             Ok(true)

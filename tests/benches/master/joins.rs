@@ -7,7 +7,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
-use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tests::Master;
 use tokio::task::JoinSet;
@@ -17,7 +16,7 @@ use crate::client::{Connection, Way};
 use crate::shared::gauge;
 use crate::shared::numbers::quartiles;
 use crate::shared::table::Table;
-use crate::start;
+use crate::{machine, start};
 
 /// Most seconds until the last of them is a node.
 const TARGET: f64 = 60.0;
@@ -92,10 +91,7 @@ async fn make(connection: &mut Connection, path: &str, object: &str) {
 
 /// Measures and reports.
 pub async fn measure(arguments: &Arguments, table: &mut Table) {
-    // A connection of each at once, here and in the master, which inherits it.
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    setrlimit(Resource::Nofile, limit).unwrap();
+    machine::open_many();
     let mut master = Master::new().with_flags(["--csr-approval-policy=insecure-always-approve"]);
     start::start(&mut master).await;
     let (way, authority) = (Way::to(&master).unwrap(), Arc::from(master.admin().unwrap().authority));

@@ -1,6 +1,8 @@
-//! One line on where this ran.
+//! The machine: one line on where this ran, and what it lets a process have.
 
 use std::fs;
+
+use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Processors, memory, kernel and what else is at work.
 pub fn line() -> String {
@@ -15,4 +17,11 @@ pub fn line() -> String {
         read("/proc/sys/kernel/osrelease").trim(),
         read("/proc/loadavg").split(' ').next().unwrap_or_default()
     )
+}
+
+/// Lets this process, and what it starts, have a connection to each of many at once.
+pub fn open_many() {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).unwrap();
 }

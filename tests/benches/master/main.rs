@@ -8,12 +8,16 @@
 mod arguments;
 mod client;
 mod drive;
+mod hollow;
 mod joins;
 mod large;
 mod machine;
+mod mix;
 mod objects;
 mod requests;
 mod schedule;
+mod seen;
+mod served;
 #[path = "../shared/mod.rs"]
 mod shared;
 mod start;
@@ -25,6 +29,9 @@ use shared::table::Table;
 #[tokio::main(worker_threads = 2)]
 async fn main() {
     let arguments = Arguments::read();
+    if let Some(line) = &arguments.be_hollow {
+        return hollow::be(line, arguments.hollow_nodes).await;
+    }
     let mut table = Table::default();
     if arguments.wants(Part::Start) {
         start::measure(&arguments, &mut table).await;
@@ -40,6 +47,9 @@ async fn main() {
     }
     if arguments.wants(Part::Schedule) {
         schedule::measure(&arguments, &mut table).await;
+    }
+    if arguments.wants(Part::Hollow) {
+        hollow::measure(&arguments, &mut table).await;
     }
     if arguments.large {
         large::measure(&arguments, &mut table).await;

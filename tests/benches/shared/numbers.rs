@@ -13,6 +13,13 @@ pub fn quartiles(values: &[f64]) -> (f64, f64) {
     (sorted[sorted.len() / 4], sorted[sorted.len() - 1 - sorted.len() / 4])
 }
 
+/// What so large a share of the values is not above.
+pub fn share(values: &[f64], share: f64) -> f64 {
+    let sorted = sorted(values);
+    let place = (sorted.len() as f64 * share) as usize;
+    sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(f64::NAN)
+}
+
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -4,9 +4,14 @@
 pub struct Words(Box<dyn Iterator<Item = String>>);
 
 impl Words {
+    /// What is behind a word.
+    pub fn text(&mut self, of: &str) -> Result<String, String> {
+        self.0.next().ok_or_else(|| format!("{of} needs a word behind it"))
+    }
+
     /// The number behind a word, which is not 0.
     pub fn number(&mut self, of: &str) -> Result<usize, String> {
-        let number = self.0.next().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
+        let number = self.text(of).ok().and_then(|text| text.parse().ok()).filter(|number| *number > 0);
         number.ok_or_else(|| format!("{of} needs a number"))
     }
 }

@@ -20,9 +20,7 @@ pub async fn joined(name: &str) -> (Master, World) {
     let flags = ["--advertise-address", "127.0.0.1", "--csr-approval-policy=insecure-always-approve"];
     let mut master = Master::new().with_flags(flags);
     master.start().await;
-    let printed = master.verb(&["join-string"]).await;
-    let (_, hash) = printed.stdout.trim_end().split_once('#').unwrap();
-    let line = format!("https://127.0.0.1:{}#{hash}", master.port);
+    let line = master.join_line().await;
     let mut world =
         World::new(name).await.with_flags(["--node-ip", "127.0.0.1", "--bootstrap", line.as_str()]);
     world.start().await;

@@ -1,4 +1,4 @@
-//! An engine in memory, for tests: it passes the contract that Docker passes, and fails on command.
+//! An engine in memory, for tests and for nodes without an engine: it passes the contract that Docker passes, and fails on command.
 //!
 //! A container whose command is `sh -c SCRIPT` runs that script as far as [`program`] understands it; any other runs
 //! until it is told to end. Times follow tokio's clock, so that they can be paused.
@@ -25,9 +25,11 @@ use images::Shelf;
 
 /// The images it begins with.
 const SANDBOX_IMAGE: &str = "coracle/pause:fake";
-const IMAGE: &str = "coracle/busybox:1";
+pub const IMAGE: &str = "coracle/busybox:1";
 /// How long a hung look takes to fail, as Docker's limit does.
 pub const HANG: Duration = Duration::from_secs(15);
+/// Events that somebody who is slow has not heard yet; room for all of them is taken at once.
+const EVENTS: usize = 256;
 
 /// The engine as one node sees it.
 #[derive(Clone)]
@@ -38,10 +40,13 @@ pub struct Fake {
 
 struct Engine {
     began: Instant,
+    /// The date of that.
+    first: Timestamp,
     containers: Mutex<BTreeMap<String, Record>>,
     images: Mutex<Shelf>,
     faults: Mutex<Faults>,
-    asked: Mutex<Vec<String>>,
+    /// What was asked; of one that is to last, nothing is kept.
+    asked: Option<Mutex<Vec<String>>>,
     events: broadcast::Sender<(String, Event)>,
     /// False while nothing answers.
     up: watch::Sender<bool>,
@@ -58,13 +63,23 @@ struct Faults {
 impl Fake {
     /// An engine with the images that the contract uses.
     pub fn new(node: &str) -> Self {
+        Self::of(node, "2026-01-01T00:00:00Z".parse().unwrap(), Some(Mutex::default()))
+    }
+
+    /// The same, of one of many nodes that go on for long: its time is that of everybody, and it does not remember what it was asked.
+    pub fn lasting(node: &str) -> Self {
+        Self::of(node, Timestamp::now(), None)
+    }
+
+    fn of(node: &str, first: Timestamp, asked: Option<Mutex<Vec<String>>>) -> Self {
         let engine = Engine {
             began: Instant::now(),
+            first,
             containers: Mutex::default(),
             images: Mutex::new(Shelf::with(&[SANDBOX_IMAGE, IMAGE])),
             faults: Mutex::default(),
-            asked: Mutex::default(),
-            events: broadcast::Sender::new(4096),
+            asked,
+            events: broadcast::Sender::new(EVENTS),
             up: watch::Sender::new(true),
         };
         Self { engine: Arc::new(engine), node: node.to_owned() }
@@ -107,7 +122,7 @@ impl Fake {
 
     /// Methods called so far, with what they were about: `"look abc"`.
     pub fn asked(&self) -> Vec<String> {
-        self.engine.asked.lock().unwrap().clone()
+        self.engine.asked.iter().flat_map(|asked| asked.lock().unwrap().clone()).collect()
     }
 
     /// Ends a container as if its process had ended by itself.
@@ -144,8 +159,7 @@ impl Engine {
 
     /// Tokio's time, as a date.
     fn now(&self) -> Timestamp {
-        let first: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        first + self.began.elapsed()
+        self.first + self.began.elapsed()
     }
 
     fn new_id(&self) -> String {
@@ -160,9 +174,16 @@ impl Engine {
         let _ = self.events.send((record.node.clone(), event));
     }
 
+    /// Remembers what it was asked, where it does.
+    fn note(&self, what: impl FnOnce() -> String) {
+        if let Some(asked) = &self.asked {
+            asked.lock().unwrap().push(what());
+        }
+    }
+
     /// What every call meets first.
     fn meet(&self, method: &'static str, what: &str) -> Result<(), Error> {
-        self.asked.lock().unwrap().push(format!("{method} {what}").trim_end().to_owned());
+        self.note(|| format!("{method} {what}").trim_end().to_owned());
         if !*self.up.borrow() {
             return Err(Error::Unreachable { operation: method, message: "connection refused".to_owned() });
         }

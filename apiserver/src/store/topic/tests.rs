@@ -1,0 +1,122 @@
+//! Whoever hears of a topic hears what the history says of it, however much else happens.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use serde_json::json;
+
+use super::*;
+use crate::resource::Fields;
+use crate::store::{Draft, Memory, Scope, TooOld};
+
+const NODE: &str = "spec.nodeName";
+
+fn draft(name: &str, node: &str, color: usize) -> Draft {
+    let object =
+        json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"nodeName": node, "color": color}});
+    Draft::new(object.as_object().unwrap(), &Fields::from([NODE.into()]))
+}
+
+fn topic(value: &str) -> Topic {
+    Topic { path: NODE.to_owned(), value: value.to_owned() }
+}
+
+fn revisions(changes: &[Arc<Change>]) -> Vec<u64> {
+    changes.iter().map(|change| change.revision).collect()
+}
+
+/// Every change so far that concerns the topic.
+fn of_history(store: &Memory, topic: &Topic, after: u64) -> Vec<u64> {
+    let mut all = store.watch("pods", Scope::All, after).unwrap();
+    let mut found = Vec::new();
+    loop {
+        let changes = all.ready().unwrap();
+        if changes.is_empty() {
+            return found;
+        }
+        found.extend(changes.iter().filter(|change| topic.concerns(change)).map(|change| change.revision));
+    }
+}
+
+#[test]
+fn a_topic_is_told_what_the_history_says_of_it() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let store = Memory::new(0);
+    let change = |random: &mut fastrand::Rng| {
+        let name = format!("p{}", random.usize(..6));
+        match random.usize(..4) {
+            0 => drop(store.delete("pods", "a", &name)),
+            _ => drop(store.put("pods", &draft(&name, ["", "m", "n"][random.usize(..3)], random.usize(..)))),
+        }
+    };
+    for value in ["", "m", "n", "nobody"] {
+        let topic = topic(value);
+        let after = store.revision();
+        for _ in 0..20 {
+            change(&mut random);
+        }
+        // It begins in the past, and hears of what comes.
+        let mut watcher = store.watch_topic("pods", Scope::All, topic.clone(), after).unwrap();
+        let mut heard = Vec::new();
+        for _ in 0..100 {
+            change(&mut random);
+            if random.usize(..5) == 0 {
+                heard.extend(revisions(&watcher.ready().unwrap()));
+            }
+        }
+        heard.extend(revisions(&watcher.ready().unwrap()));
+        assert_eq!(heard, of_history(&store, &topic, after), "{value:?}");
+        assert!(!watcher.has_news() && watcher.progress() == store.revision(), "{value:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_happens_to_others_neither_wakes_nor_ages_a_reader() {
+    let store = Memory::new(0);
+    let mut watcher = store.watch_topic("pods", Scope::All, topic("m"), 0).unwrap();
+    for round in 0..=HISTORY_CHANGES {
+        store.put("pods", &draft("other", "n", round));
+    }
+    assert!(!watcher.has_news());
+    assert_eq!(watcher.progress(), store.revision());
+    let waiting = tokio::spawn(async move { watcher.next().await.map(|changes| revisions(&changes)) });
+    tokio::task::yield_now().await;
+    let revision = store.put("pods", &draft("own", "m", 0)).object().revision();
+    assert_eq!(waiting.await.unwrap().unwrap(), [revision]);
+    assert!(store.watch_topic("pods", Scope::All, topic("m"), 0).is_err(), "nobody remembers that");
+}
+
+#[test]
+fn a_reader_that_does_not_read_is_closed_and_leaves_nothing() {
+    let store = Memory::new(0);
+    let mut slow = store.watch_topic("pods", Scope::All, topic("m"), 0).unwrap();
+    let mut other = store.watch_topic("pods", Scope::All, topic("m"), 0).unwrap();
+    for round in 0..=WAITING {
+        store.put("pods", &draft("x", "m", round));
+        assert!(!other.ready().unwrap().is_empty());
+    }
+    let now = store.revision();
+    assert_eq!(slow.ready().unwrap_err(), TooOld { asked: 0, oldest: now });
+    // One of the same name is another resource, whose readers are left alone.
+    store.adopt("pods", Vec::new(), now);
+    let mut third = store.watch_topic("pods", Scope::All, topic("m"), now).unwrap();
+    drop((slow, other));
+    store.put("pods", &draft("x", "m", 0));
+    assert_eq!(third.ready().unwrap().len(), 1);
+    drop(third);
+    assert!(store.lock().watched_mut("pods").unwrap().is_heard_by_nobody());
+}
+
+#[test]
+fn what_one_revision_changed_is_never_torn_apart() {
+    let store = Memory::new(0);
+    for at in 0..300 {
+        store.put("pods", &draft(&format!("p{at:03}"), "m", 0));
+    }
+    let mut watcher = store.watch_topic("pods", Scope::All, topic("m"), 300).unwrap();
+    let gone = |at| crate::store::Followed::Delete {
+        resource: "pods".to_owned(),
+        namespace: "a".to_owned(),
+        name: format!("p{at:03}"),
+    };
+    store.follow(301, (0..300).map(gone));
+    assert_eq!(watcher.ready().unwrap().len(), 300);
+}

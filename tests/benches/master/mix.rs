@@ -1,0 +1,159 @@
+//! What people and controllers ask for while nodes go on: gets, lists of a node's pods, patches, pods that come and go, at a steady pace.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use tokio::task::JoinSet;
+
+use crate::client::{Connection, Way};
+use crate::drive::Request;
+use crate::objects::{PODS, patch};
+use crate::shared::numbers::share;
+
+/// Requests a second.
+const PACE: f64 = 100.0;
+/// Clients; each asks when it is its turn, also where an answer before was late.
+const CLIENTS: usize = 20;
+/// What each asks for, one after the other and then from the beginning.
+const TURNS: [Asked; 10] = [
+    Asked::Get,
+    Asked::List,
+    Asked::Patch,
+    Asked::Create,
+    Asked::Get,
+    Asked::Get,
+    Asked::List,
+    Asked::Patch,
+    Asked::Get,
+    Asked::Delete,
+];
+
+/// One sort of request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asked {
+    /// A pod.
+    Get,
+    /// The pods of a node.
+    List,
+    /// A pod that stays.
+    Patch,
+    /// One more pod.
+    Create,
+    /// It goes.
+    Delete,
+}
+
+/// Of each sort, milliseconds from when a request was due to its whole answer.
+#[derive(Default)]
+pub struct Answers(BTreeMap<Asked, Vec<f64>>);
+
+impl Answers {
+    /// Those of all sorts.
+    pub fn all(&self) -> Vec<f64> {
+        self.0.values().flatten().copied().collect()
+    }
+
+    /// What 99 of 100 of each sort took at most.
+    pub fn each(&self) -> String {
+        let one = |(asked, times): (&Asked, &Vec<f64>)| {
+            format!("{asked:?} {:.1}", share(times, 0.99)).to_lowercase()
+        };
+        self.0.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What there is to be asked for.
+#[derive(Clone, Copy)]
+pub struct Stock {
+    /// Nodes, called so.
+    pub nodes: (&'static str, usize),
+    /// Pods that stay, `pod-0` and so on.
+    pub pods: usize,
+    /// Makes one that comes and goes, of that name.
+    pub make: fn(&str) -> String,
+}
+
+/// Asks for so long.
+pub async fn ask(way: &Way, stock: Stock, window: Duration) -> Answers {
+    let mut asking = JoinSet::new();
+    let begun = Instant::now();
+    for client in 0..CLIENTS {
+        let connection = way.connect().await.unwrap();
+        asking.spawn(Client { connection, client, stock, made: None }.ask(begun, window));
+    }
+    let mut answers = Answers::default();
+    for (asked, time) in asking.join_all().await.into_iter().flatten() {
+        answers.0.entry(asked).or_default().push(time);
+    }
+    answers
+}
+
+struct Client {
+    connection: Connection,
+    client: usize,
+    stock: Stock,
+    made: Option<String>,
+}
+
+impl Client {
+    async fn ask(mut self, begun: Instant, window: Duration) -> Vec<(Asked, f64)> {
+        let mut answers = Vec::new();
+        for number in (self.client..).step_by(CLIENTS) {
+            let due = begun + Duration::from_secs_f64(number as f64 / PACE);
+            if due >= begun + window {
+                break;
+            }
+            tokio::time::sleep_until(due.into()).await;
+            let asked = TURNS[(number / CLIENTS + self.client) % TURNS.len()];
+            let (asked, request) = self.request(asked, number);
+            self.send(request).await;
+            answers.push((asked, due.elapsed().as_secs_f64() * 1e3));
+        }
+        if let Some(request) = self.delete() {
+            self.send(request).await;
+        }
+        answers
+    }
+
+    async fn send(&mut self, request: Request) {
+        let answer = self.connection.ask(request.method, &request.path, &request.body).await;
+        let (code, body) = answer.unwrap();
+        assert!(code == request.expected, "{} {code}: {}", request.path, String::from_utf8_lossy(&body));
+    }
+
+    /// A request of that sort; where there is nothing to be removed, another one.
+    fn request(&mut self, asked: Asked, number: usize) -> (Asked, Request) {
+        let (node, nodes) = self.stock.nodes;
+        // Neighbours in time are none in the store.
+        let spread = number.wrapping_mul(7919);
+        let some_pod = format!("{PODS}/pod-{}", spread % self.stock.pods);
+        let request = match asked {
+            Asked::Get => Request::get(some_pod),
+            Asked::List => {
+                let node = format!("{node}{}", spread % nodes);
+                Request::get(format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}"))
+            }
+            Asked::Patch => {
+                Request { method: Method::PATCH, path: some_pod, body: patch(number as u128), expected: 200 }
+            }
+            Asked::Create => {
+                let name = format!("comes-{number}");
+                let body = (self.stock.make)(&name);
+                self.made = Some(name);
+                Request { method: Method::POST, path: PODS.to_owned(), body, expected: 201 }
+            }
+            Asked::Delete => match self.delete() {
+                Some(request) => request,
+                None => return (Asked::Get, Request::get(some_pod)),
+            },
+        };
+        (asked, request)
+    }
+
+    /// Removes what was made last.
+    fn delete(&mut self) -> Option<Request> {
+        let path = format!("{PODS}/{}", self.made.take()?);
+        Some(Request { method: Method::DELETE, path, body: String::new(), expected: 200 })
+    }
+}

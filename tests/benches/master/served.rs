@@ -1,0 +1,44 @@
+//! How many requests a master has answered, by its own count.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+
+use crate::client::Way;
+
+/// Sorts of requests that are told of by name.
+const TOLD: usize = 8;
+
+/// By what was asked for, requests that were answered.
+pub struct Served(BTreeMap<String, f64>);
+
+/// Those so far.
+pub async fn served(way: &Way) -> Served {
+    let (code, body) = way.connect().await.unwrap().ask(Method::GET, "/metrics", "").await.unwrap();
+    assert_eq!(code, 200);
+    let mut served = BTreeMap::new();
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    for line in text.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{")) {
+        let (labels, count) = line.rsplit_once("} ").unwrap();
+        let label = |name: &str| {
+            let (_, rest) = labels.split_once(&format!("{name}=\"")).unwrap_or_default();
+            rest.split('"').next().unwrap_or_default().to_owned()
+        };
+        let parts = [label("verb"), label("resource"), label("subresource"), label("code")];
+        *served.entry(parts.join(" ")).or_default() += count.parse::<f64>().unwrap();
+    }
+    Served(served)
+}
+
+impl Served {
+    /// How many a second since then, and of which sort most of them were.
+    pub fn since(&self, before: &Self, seconds: f64) -> (f64, String) {
+        let of = |(what, count): (&String, &f64)| {
+            (what.clone(), (count - before.0.get(what).copied().unwrap_or_default()) / seconds)
+        };
+        let mut each: Vec<(String, f64)> = self.0.iter().map(of).collect();
+        each.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let told = each.iter().take(TOLD).map(|(what, rate)| format!("{what} {rate:.1}"));
+        (each.iter().map(|(_, rate)| rate).sum(), told.collect::<Vec<_>>().join(", "))
+    }
+}
