@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
 use super::follow::Told;
@@ -51,6 +51,29 @@ struct Spec {
 #[serde(default)]
 struct Status {
     addresses: Option<Vec<Address>>,
+    #[serde(rename = "conditions", deserialize_with = "has_unknown")]
+    is_unheard: bool,
+}
+
+/// Whether one of the conditions is not known, as a master writes it of a node that it does not hear.
+fn has_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    struct Condition {
+        #[serde(default)]
+        status: String,
+    }
+    let all = Option::<Vec<Condition>>::deserialize(conditions)?;
+    Ok(all.into_iter().flatten().any(|condition| condition.status == "Unknown"))
+}
+
+/// Whether the master says that it does not hear a node, where this tells anything of it.
+pub fn is_unheard(told: &Told<Line>, node: &str) -> Option<bool> {
+    let found = match told {
+        Told::All(lines, _) => lines.iter().find(|line| line.metadata.name == node),
+        Told::Put(line) => Some(line).filter(|line| line.metadata.name == node),
+        Told::Gone(_) => None,
+    };
+    Some(found?.status.as_ref().is_some_and(|status| status.is_unheard))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
