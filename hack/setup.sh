@@ -3,7 +3,7 @@
 #
 #   hack/setup.sh demo       a Docker engine, the example image
 #   hack/setup.sh demo-cluster  the same, the engine's program, kubectl, iproute2, nftables
-#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, Python clients, the test runner
+#   hack/setup.sh test       a Docker engine, the test images, a container registry, kubectl, etcd, iptables, nft, libfaketime, Python clients, the test runner
 #   hack/setup.sh bench      a Docker engine, the example image, podman to compare with
 #   hack/setup.sh check      rustfmt, clippy, the test runner, cargo-deny
 #   hack/setup.sh endpoint   prints the endpoint of the engine that answers (for DOCKER_HOST)
@@ -190,6 +190,12 @@ kubectl_command() { unpacked kubernetes-client usr/bin/kubectl >/dev/null; }
 # The same for etcd, whose service never starts.
 etcd_command() { have etcd || unpacked etcd-server usr/bin/etcd >/dev/null; }
 
+# What stands between a program and the clock; it is no program.
+fake_clock() {
+  local library=usr/lib/$(uname -m)-linux-gnu/faketime/libfaketime.so.1
+  [ -e "/$library" ] || [ -e "$CACHE/libfaketime/$library" ] || unpacked libfaketime "$library" >/dev/null
+}
+
 # Firewalls beside the kubelet, which needs none of these commands itself.
 packet_filters() {
   have iptables || apt_install iptables
@@ -251,7 +257,7 @@ have cargo || [ ! -x "$HOME/.cargo/bin/cargo" ] || PATH=$HOME/.cargo/bin:$PATH
 case ${1:-help} in
   demo) lock; engine; images ;;
   demo-cluster) lock; engine; images; machines; kubectl_command ;;
-  test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
+  test) lock; engine; images; registry; kubectl_command; etcd_command; packet_filters; fake_clock; python_clients; cargo_tool cargo-nextest $NEXTEST_VERSION ;;
   bench) lock; engine; images; peer ;;
   check) lock; rust_components; cargo_tool cargo-nextest $NEXTEST_VERSION; cargo_tool cargo-deny $DENY_VERSION ;;
   endpoint) find_engine || die "no Docker engine answers; run: hack/setup.sh demo"; echo "$ENDPOINT" ;;

@@ -153,9 +153,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         masters: names.clone(),
         nodes: options.nodes,
     };
+    // Another one of that name cannot run: nobody else serves at that address.
+    let own = format!("master-{advertised}");
     let placing = options.scheduler.then(|| {
-        // Another one of that name cannot run: nobody else serves at that address.
-        let (client, own, stopped) = (client.clone(), format!("master-{advertised}"), stopped.clone());
+        let (client, own, stopped) = (client.clone(), own.clone(), stopped.clone());
         tokio::spawn(async move { scheduler::run(client, &own, scheduling, stopped).await })
     });
     let facts = Facts {
@@ -164,7 +165,10 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         gives_ranges: options.pods.are_given,
         lifecycle: options.lifecycle,
     };
-    tokio::spawn(keep::control(client, options.controllers, facts, believed));
+    let controlling = (options.controllers != Controllers::None).then(|| {
+        let stopped = stopped.clone();
+        tokio::spawn(keep::control(client, own, options.controllers, facts, believed, stopped))
+    });
     // What runs inside is not counted among them.
     let router = bounds::bounded(router, bounds::Limits::default());
     let router = router.layer(middleware::from_fn_with_state(metrics, metrics::observe));
@@ -176,8 +180,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(address = %options.address, %advertised, milliseconds, "serving");
     tls::serve(listener, router, config, stopped).await;
-    // The other masters go on with a lease less; one that cannot be given back runs out.
-    let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing));
+    // The other masters go on with leases less; one that cannot be given back runs out.
+    let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing).chain(controlling));
     let _ = tokio::time::timeout(kubernetes::FAREWELL, farewell).await;
     if let Err(error) = store.rest().await {
         tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
@@ -190,14 +194,12 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 /// # Errors
 /// When the kubeconfig cannot be read or used.
 pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
-    let mut stopped = told_to_stop()?;
+    let stopped = told_to_stop()?;
     let (client, config) = outside(kubeconfig)?;
     let lifecycle = NodeLifecycle::default();
     let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false, lifecycle };
-    tokio::select! {
-        () = controllers::run(client, which, facts) => {}
-        _ = stopped.changed() => {}
-    }
+    let lease = controllers::lease(&client, &one_of_many(), &facts);
+    lease.work(|| controllers::run(client.clone(), which.clone(), facts.clone()), stopped).await;
     Ok(())
 }
 
@@ -209,9 +211,14 @@ pub async fn run_scheduler(kubeconfig: &Path, config: Option<&Path>) -> anyhow::
     let stopped = told_to_stop()?;
     let config = scheduler::Config::load(config)?;
     let (client, _) = outside(kubeconfig)?;
-    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    scheduler::run(client, &format!("{host_name}_{}", uuid::Uuid::new_v4()), config, stopped).await;
+    scheduler::run(client, &one_of_many(), config, stopped).await;
     Ok(())
+}
+
+/// What this process is called among all that want a lease, as the stock ones do it.
+fn one_of_many() -> String {
+    let host_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host_name}_{}", uuid::Uuid::new_v4())
 }
 
 /// Becomes true when this process is to stop.

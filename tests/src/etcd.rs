@@ -6,7 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::process::Process;
-use crate::{DEADLINE, Port, free_port, installed, wait_until};
+use crate::{DEADLINE, Master, Port, free_port, installed, wait_until};
 
 /// An etcd under test. When it goes, its process and files go.
 #[derive(Debug)]
@@ -45,6 +45,23 @@ impl Etcd {
         let look = async || tokio::net::TcpStream::connect(&address).await.map_err(|error| error.to_string());
         let ready = wait_until(DEADLINE, look).await;
         ready.unwrap_or_else(|seen| panic!("etcd is not there: {seen}\n{}", self.log()));
+    }
+
+    /// A master that keeps its objects here and is not started yet.
+    pub fn master(&self) -> Master {
+        Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &self.url()])
+    }
+
+    /// Another one, with the certificates and keys of one that has run.
+    pub fn master_beside(&self, first: &Master) -> Master {
+        let second = self.master();
+        let (from, to) = (first.data_dir().join("pki"), second.data_dir().join("pki"));
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(from).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+        second
     }
 
     /// Kills it (`SIGKILL`).

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tempfile::TempDir;
 
 use crate::process::{self, Process};
-use crate::{DEADLINE, Host, Output, Port, binary, free_port, installed, wait_until};
+use crate::{Clock, DEADLINE, Host, Output, Port, binary, free_port, installed, wait_until};
 
 /// A master under test. When it goes, its process and files go.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Master {
     flags: Vec<String>,
     /// Where it runs and at which address it is asked, if not where the test is.
     place: Option<(Arc<Host>, String)>,
+    /// What it goes by, if not the machine's clock.
+    clock: Option<Clock>,
     process: Option<Process>,
 }
 
@@ -30,7 +32,7 @@ impl Master {
     /// A master with an empty directory that is not started yet.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap();
-        Self { port: free_port(), folder, flags: Vec::new(), place: None, process: None }
+        Self { port: free_port(), folder, flags: Vec::new(), place: None, clock: None, process: None }
     }
 
     /// A master that is ready.
@@ -49,6 +51,12 @@ impl Master {
     /// It runs on that host and is asked at that address from its next start on.
     pub fn on(mut self, host: Arc<Host>, address: &str) -> Self {
         self.place = Some((host, address.to_owned()));
+        self
+    }
+
+    /// It goes by that clock from its next start on.
+    pub fn by_clock(mut self, clock: &Clock) -> Self {
+        self.clock = Some(clock.clone());
         self
     }
 
@@ -94,6 +102,7 @@ impl Master {
         command.arg("--data-dir").arg(self.data_dir()).args(["--secure-port", &self.port.to_string()]);
         // Tests say what becomes of pods themselves, unless they are about the scheduler; of two flags the last counts.
         command.arg("--scheduler=false").args(&self.flags);
+        command.envs(self.clock.iter().flat_map(Clock::environment));
         self.process = Some(Process::start(&mut command, &self.log_path()));
     }
 

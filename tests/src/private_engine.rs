@@ -75,16 +75,11 @@ impl PrivateEngine {
 
     /// Starts it and waits until it answers.
     pub async fn start(&mut self) {
-        let path = |name: &str| self.folder.join(name).display().to_string();
-        let log = self.folder.join("dockerd.log");
-        let containerd = path("run/containerd.sock");
         if self.containerd.is_none() {
-            let mut command = self.host.command("containerd");
-            command.args(["--config", &path("containerd.toml"), "--address", &containerd]);
-            command.args(["--root", &path("disk/containerd"), "--state", &path("run/containerd-state")]);
-            self.containerd = Some(Process::start(&mut command, &log));
-            self.wait("containerd to listen", async || Path::new(&containerd).exists()).await;
+            self.start_containerd().await;
         }
+        let path = |name: &str| self.folder.join(name).display().to_string();
+        let (log, containerd) = (self.folder.join("dockerd.log"), path("run/containerd.sock"));
         let mut command = self.host.command("dockerd");
         command.args(["--containerd", &containerd, "--config-file", &path("daemon.json")]);
         command.args(["--data-root", &path("disk/docker"), "--exec-root", &path("run/docker")]);
@@ -97,6 +92,24 @@ impl PrivateEngine {
             self.socket().exists() && self.engine().docker().ping().await.is_ok()
         })
         .await;
+    }
+
+    /// Starts what it has its containers from, and waits until that listens.
+    pub async fn start_containerd(&mut self) {
+        let path = |name: &str| self.folder.join(name).display().to_string();
+        let (log, socket) = (self.folder.join("dockerd.log"), path("run/containerd.sock"));
+        let _ = fs::remove_file(&socket);
+        let mut command = self.host.command("containerd");
+        command.args(["--config", &path("containerd.toml"), "--address", &socket]);
+        command.args(["--root", &path("disk/containerd"), "--state", &path("run/containerd-state")]);
+        assert!(self.containerd.is_none(), "this containerd already runs");
+        self.containerd = Some(Process::start(&mut command, &log));
+        self.wait("containerd to listen", async || Path::new(&socket).exists()).await;
+    }
+
+    /// Kills that.
+    pub fn kill_containerd(&mut self) {
+        self.containerd.take().expect("it runs").kill();
     }
 
     /// Gives it an image, as an engine exports it.

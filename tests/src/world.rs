@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::network;
 use crate::process::Process;
-use crate::{Container, DEADLINE, Engine, Host, Pod, Port, binary, free_port, report, wait_until};
+use crate::{Clock, Container, DEADLINE, Engine, Host, Pod, Port, binary, free_port, report, wait_until};
 
 /// A node under test. When it goes, its kubelet, containers, mounts and files go.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct World {
     flags: Vec<String>,
     endpoint: String,
     program: PathBuf,
+    /// What its kubelet goes by, if not the machine's clock.
+    clock: Option<Clock>,
     /// Where its kubelet runs, if not where the test does.
     host: Option<Arc<Host>>,
     kubelet: Option<Process>,
@@ -79,6 +81,7 @@ impl World {
             flags: Vec::new(),
             endpoint,
             program: binary("kubelet"),
+            clock: None,
             host,
             kubelet: None,
         };
@@ -178,7 +181,8 @@ impl World {
             .args(["--docker-endpoint", &self.endpoint, "--hostname-override", &self.node])
             .args(["--port", &self.api_port.to_string(), "--healthz-port", &self.healthz_port.to_string()])
             .args(self.network_flags())
-            .args(&self.flags);
+            .args(&self.flags)
+            .envs(self.clock.iter().flat_map(Clock::environment));
         assert!(self.kubelet.is_none(), "the kubelet of this world already runs");
         self.kubelet = Some(Process::start(&mut command, &self.log_path()));
     }
@@ -186,6 +190,11 @@ impl World {
     /// The kubelet finds its engine there from its next start on, and the test where it did before.
     pub fn engine_at(&mut self, socket: &Path) {
         self.endpoint = format!("unix://{}", socket.display());
+    }
+
+    /// The kubelet goes by that clock from its next start on.
+    pub fn set_clock(&mut self, clock: &Clock) {
+        self.clock = Some(clock.clone());
     }
 
     /// The kubelet is another binary from its next start on: the same one with a byte more.

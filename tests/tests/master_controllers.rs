@@ -5,7 +5,8 @@
 
 use std::process::Stdio;
 
-use tests::{DEADLINE, Master, Output, binary, wait_until};
+use rustix::process::Signal;
+use tests::{DEADLINE, Etcd, Master, Output, binary, wait_until};
 
 /// Runs kubectl as the administrator.
 async fn tried(master: &Master, arguments: &[&str]) -> Output {
@@ -297,6 +298,49 @@ async fn a_pod_is_completed_as_a_stock_server_does() {
     let bad = create(&master, &bad).await;
     let expected = "error looking up service account shop/nobody: serviceaccount \"nobody\" not found";
     assert!(bad.stderr.contains(expected), "{bad:?}");
+}
+
+#[tokio::test]
+async fn of_two_masters_one_runs_controllers_and_the_other_goes_on_when_that_is_gone() {
+    const HOLDER: [&str; 7] = [
+        "get",
+        "lease",
+        "kube-controller-manager",
+        "-n",
+        "kube-system",
+        "-o",
+        "jsonpath={.spec.holderIdentity}",
+    ];
+    // What only a controller makes.
+    let works = async |master: &Master, namespace: &str| {
+        kubectl(master, &["create", "namespace", namespace]).await;
+        let accounts = ["get", "serviceaccount", "-n", namespace, "-o", "name"];
+        prints(master, &accounts, "serviceaccount/default").await;
+    };
+    let runs = |master: &Master| master.log().contains("controllers are running");
+    let etcd = Etcd::running().await;
+    let mut first = etcd.master();
+    first.start().await;
+    works(&first, "one").await;
+    let held_by_first = kubectl(&first, &HOLDER).await;
+    assert!(held_by_first.ends_with(&format!(":{}", first.port)), "{held_by_first}");
+    let mut second = etcd.master_beside(&first);
+    second.start().await;
+    works(&second, "two").await;
+    assert!(!runs(&second), "{}", second.log());
+
+    first.kill();
+    works(&second, "three").await;
+    let held_by_second = kubectl(&second, &HOLDER).await;
+    assert!(held_by_second.ends_with(&format!(":{}", second.port)), "{held_by_second}");
+
+    // One that was killed is one that waits, when it is back.
+    first.start().await;
+    works(&first, "four").await;
+    assert_eq!(kubectl(&first, &HOLDER).await, held_by_second);
+    assert!(second.stop(Signal::TERM).await.success());
+    works(&first, "five").await;
+    assert_eq!(kubectl(&first, &HOLDER).await, held_by_first);
 }
 
 #[tokio::test]

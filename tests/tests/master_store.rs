@@ -24,28 +24,12 @@ async fn revision(master: &Master) -> u64 {
     list["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap()
 }
 
-fn in_etcd(etcd: &Etcd) -> Master {
-    Master::new().with_flags(["--storage", "etcd", "--etcd-servers", &etcd.url()])
-}
-
-/// Another one on the same etcd, with the certificates and keys of one that has run.
-fn beside(first: &Master, etcd: &Etcd) -> Master {
-    let second = in_etcd(etcd);
-    let (from, to) = (first.data_dir().join("pki"), second.data_dir().join("pki"));
-    std::fs::create_dir_all(&to).unwrap();
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
-    }
-    second
-}
-
 #[tokio::test]
 async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
     let etcd = Etcd::running().await;
-    let mut first = in_etcd(&etcd);
+    let mut first = etcd.master();
     first.start().await;
-    let mut stranger = in_etcd(&etcd);
+    let mut stranger = etcd.master();
     stranger.launch();
     assert_eq!(stranger.ended().await.code(), Some(1));
     let (told, pki) = (stranger.log(), stranger.data_dir().join("pki"));
@@ -107,7 +91,7 @@ async fn keys_that_are_lost_beside_a_store_are_told_of() {
 #[tokio::test]
 async fn a_master_keeps_its_objects_in_an_etcd() {
     let mut etcd = Etcd::running().await;
-    let mut master = in_etcd(&etcd);
+    let mut master = etcd.master();
     master.start().await;
     kubectl(&master, &["create", "configmap", "a", "--from-literal=k=v"]).await;
     kubectl(&master, &["label", "configmap", "a", "tier=one"]).await;
@@ -115,7 +99,7 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
     let before = kubectl(&master, &version).await;
     assert!(!master.data_dir().join("store").exists(), "nothing lies in two places");
     // A second master on the same etcd shows the same, and what it writes the first one shows.
-    let mut second = beside(&master, &etcd);
+    let mut second = etcd.master_beside(&master);
     second.start().await;
     assert_eq!(kubectl(&second, &version).await, before);
     kubectl(&second, &["create", "configmap", "b"]).await;
@@ -147,9 +131,9 @@ async fn a_master_keeps_its_objects_in_an_etcd() {
 #[tokio::test]
 async fn a_namespace_made_on_one_master_is_there_on_the_other_at_once() {
     let etcd = Etcd::running().await;
-    let mut first = in_etcd(&etcd);
+    let mut first = etcd.master();
     first.start().await;
-    let mut second = beside(&first, &etcd);
+    let mut second = etcd.master_beside(&first);
     second.start().await;
     let (at_first, at_second) = (first.client(), second.client());
     let url =
@@ -203,7 +187,7 @@ async fn what_was_backed_up_comes_back_and_revisions_go_on() {
 #[tokio::test]
 async fn a_backup_of_an_etcd_becomes_a_store_in_a_file() {
     let etcd = Etcd::running().await;
-    let mut master = in_etcd(&etcd);
+    let mut master = etcd.master();
     master.start().await;
     kubectl(&master, &["create", "configmap", "moved"]).await;
     let newest = revision(&master).await;

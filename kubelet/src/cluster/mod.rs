@@ -74,7 +74,7 @@ pub struct Settings {
 pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outbox: &Arc<Outbox>) {
     let voice = || Voice::new(&settings.node, outbox.clone());
     let apis = connect(settings.way.clone(), voice());
-    let missing = Arc::new(Notify::new());
+    let (missing, (unheard, is_unheard)) = (Arc::new(Notify::new()), watch::channel(false));
     let register = Register {
         node: settings.node.clone(),
         wanted: settings.wanted,
@@ -83,6 +83,7 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
         apis: apis.clone(),
         shown: settings.shown,
         missing: missing.clone(),
+        unheard: is_unheard,
         voice: voice(),
     };
     tokio::spawn(register.run());
@@ -100,7 +101,7 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
     let images = pods::start(pods, voice);
     let known_as = Box::new(move |uid: &str| images.hash_of(uid));
     tokio::spawn(Poster { events: settings.events, apis: apis.clone(), known_as }.run());
-    let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing };
+    let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing, unheard };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
 }
 
@@ -142,6 +143,8 @@ struct Listener {
     told: watch::Sender<Option<Arc<Members>>>,
     /// Told when the cluster has no Node for this node.
     missing: Arc<Notify>,
+    /// Whether the cluster says that it does not hear this node.
+    unheard: watch::Sender<bool>,
 }
 
 impl Listener {
@@ -155,11 +158,14 @@ impl Listener {
         let mut sees_all = true;
         loop {
             let selector = if sees_all { "" } else { own.as_str() };
-            let (node, told, missing) = (&self.node, &self.told, &self.missing);
+            let (node, told, missing, unheard) = (&self.node, &self.told, &self.missing, &self.unheard);
             let locked = || roster.lock().unwrap_or_else(PoisonError::into_inner);
             let look = |heard: Option<Told<Line>>| {
                 let mut roster = locked();
                 if let Some(heard) = heard {
+                    if let Some(is_unheard) = roster::is_unheard(&heard, node) {
+                        unheard.send_replace(is_unheard);
+                    }
                     roster.hear(heard);
                     if !roster.has(node) {
                         missing.notify_one();

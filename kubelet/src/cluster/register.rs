@@ -16,6 +16,9 @@ use crate::network::Members;
 
 /// How the node is is told so often though nothing has changed: the stock `nodeStatusReportFrequency`.
 const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
+/// What others have written over is told again, but no more often: two who disagree would write all the time. The stock
+/// `nodeStatusUpdateFrequency`.
+const RETOLD: Duration = Duration::from_secs(10);
 /// What changes within this time is told together.
 const GATHER: Duration = Duration::from_millis(200);
 /// No server is obeyed that wants to be left alone for longer.
@@ -37,6 +40,8 @@ pub struct Register {
     pub shown: watch::Receiver<Arc<Map<String, Value>>>,
     /// Told when the cluster has no Node for this node.
     pub missing: Arc<Notify>,
+    /// Whether the cluster says that it does not hear this node.
+    pub unheard: watch::Receiver<bool>,
     /// Who tells people.
     pub voice: Voice,
 }
@@ -45,6 +50,8 @@ pub struct Register {
 #[derive(Debug)]
 struct There {
     object: Value,
+    /// When its status was written last.
+    told: Instant,
     due: Instant,
 }
 
@@ -86,20 +93,20 @@ impl Register {
         there: Option<There>,
     ) -> Result<There, Trouble> {
         let path = format!("{NODES}/{}", self.node);
-        let (mut object, due) = match there {
-            Some(there) => (there.object, there.due),
+        let (mut object, told, due) = match there {
+            Some(there) => (there.object, there.told, there.due),
             // One that was there before is told all of it at once.
-            None => (self.found(api, &path, shown).await?, Instant::now()),
+            None => (self.found(api, &path, shown).await?, Instant::now(), Instant::now()),
         };
         if let Some(labels) = node::relabelled(shown, &object) {
             object = api.patch(&path, &labels).await?;
         }
         let now = Instant::now();
         let Some(status) = node::restated(shown, &object, now >= due, Timestamp::now()) else {
-            return Ok(There { object, due });
+            return Ok(There { object, told, due });
         };
         let object = api.patch(&format!("{path}/status"), &status).await?;
-        Ok(There { object, due: now + HEARTBEAT })
+        Ok(There { object, told: now, due: now + HEARTBEAT })
     }
 
     /// The Node, made where there is none. It is sent first, as a master that keeps its place lets it be written over once.
@@ -136,6 +143,7 @@ impl Register {
             // Another way to the same Node; and it may be another cluster's.
             _ = self.apis.changed() => return None,
             () = self.missing.notified() => return None,
+            () = unheard(&mut self.unheard, there.told) => return None,
             () = tokio::time::sleep_until(there.due) => {}
         }
         tokio::time::sleep(GATHER).await;
@@ -161,5 +169,13 @@ impl Register {
         let text =
             format!("node {node} cannot be shown to its cluster: {trouble}{remedy}; its own pods run on");
         self.voice.warn("NodeNotRegistered", text, Timestamp::now());
+    }
+}
+
+/// Waits until the cluster does not hear this node, though it has been told since.
+async fn unheard(is_unheard: &mut watch::Receiver<bool>, told: Instant) {
+    tokio::time::sleep_until(told + RETOLD).await;
+    if is_unheard.wait_for(|is| *is).await.is_err() {
+        std::future::pending().await
     }
 }

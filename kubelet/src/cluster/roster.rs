@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
 
 use super::follow::Told;
@@ -53,6 +53,8 @@ struct Status {
     addresses: Option<Vec<Address>>,
     #[serde(rename = "daemonEndpoints")]
     endpoints: Option<Endpoints>,
+    #[serde(rename = "conditions", deserialize_with = "has_unknown")]
+    is_unheard: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -67,6 +69,27 @@ struct Endpoints {
 struct Endpoint {
     #[serde(rename = "Port")]
     port: i64,
+}
+
+/// Whether one of the conditions is not known, as a master writes it of a node that it does not hear.
+fn has_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
+    #[derive(Deserialize)]
+    struct Condition {
+        #[serde(default)]
+        status: String,
+    }
+    let all = Option::<Vec<Condition>>::deserialize(conditions)?;
+    Ok(all.into_iter().flatten().any(|condition| condition.status == "Unknown"))
+}
+
+/// Whether the master says that it does not hear a node, where this tells anything of it.
+pub fn is_unheard(told: &Told<Line>, node: &str) -> Option<bool> {
+    let found = match told {
+        Told::All(lines, _) => lines.iter().find(|line| line.metadata.name == node),
+        Told::Put(line) => Some(line).filter(|line| line.metadata.name == node),
+        Told::Gone(_) => None,
+    };
+    Some(found?.status.as_ref().is_some_and(|status| status.is_unheard))
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]

@@ -12,7 +12,7 @@ use super::follow::{Event, Told, read};
 use super::kept;
 use super::lease::Absence;
 use super::node;
-use super::roster::{Line, RETURN, Roster};
+use super::roster::{Line, RETURN, Roster, is_unheard};
 use crate::network::Members;
 
 fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
@@ -65,6 +65,25 @@ fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
             .unwrap();
     roster.hear(Told::Put(old));
     assert_eq!(roster.members(None, now).unwrap().own, ["10.9.0.0/24".parse().unwrap()]);
+}
+
+#[test]
+fn a_master_that_does_not_hear_the_node_is_heard_to_say_so() {
+    let node = |name: &str, status: &str| -> Line {
+        let conditions = json!([{"type": "Ready", "status": status}, {"type": "Trusted", "status": "True"}]);
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": conditions}}))
+            .unwrap()
+    };
+    for (told, expected) in [
+        (Told::Put(node("n1", "Unknown")), Some(true)),
+        (Told::Put(node("n1", "False")), Some(false)),
+        (Told::Put(node("n2", "Unknown")), None),
+        (all(vec![node("n2", "True"), node("n1", "Unknown")]), Some(true)),
+        (all(vec![own()]), Some(false)),
+        (Told::Gone(node("n1", "Unknown")), None),
+    ] {
+        assert_eq!(is_unheard(&told, "n1"), expected, "{told:?}");
+    }
 }
 
 #[test]

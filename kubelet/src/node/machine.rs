@@ -15,11 +15,20 @@ pub(super) fn memory_bytes() -> i64 {
     memory_in(&text)
 }
 
-/// `MemTotal` of /proc/meminfo, which is in KiB.
+/// `MemTotal` of /proc/meminfo.
 pub(super) fn memory_in(meminfo: &str) -> i64 {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|n| n.parse::<i64>().ok());
-    kib.unwrap_or(0).saturating_mul(1024)
+    bytes_in(meminfo, "MemTotal:").and_then(|bytes| i64::try_from(bytes).ok()).unwrap_or(0)
+}
+
+/// `MemAvailable` of it: what programs may still have, in bytes.
+pub(super) fn memory_available_in(meminfo: &str) -> Option<u64> {
+    bytes_in(meminfo, "MemAvailable:")
+}
+
+/// A line of /proc/meminfo, which is in KiB.
+fn bytes_in(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
 }
 
 /// Size of the file system that directory, or the nearest that exists above it, lies on.

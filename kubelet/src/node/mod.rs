@@ -5,6 +5,7 @@ mod claim;
 mod dns;
 mod machine;
 mod name;
+mod pressure;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use api::resources::ResourceList;
 pub use addresses::Addresses;
 pub use claim::{Claim, Taken};
 pub use name::{keep_name, kept_name};
-pub use report::{EngineState, labels, report};
+pub use pressure::{Left, Pressures};
+pub use report::{EngineState, Moment, labels, report};
 
 use crate::options::Options;
 use crate::runtime::Info;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::pressure::Pressure;
 use crate::observed::Timestamp;
 use crate::options::Options;
 use crate::report::{NodeCondition, NodeInfo, NodeReport};
@@ -17,16 +18,34 @@ pub enum EngineState<'a> {
     Down(&'a str),
 }
 
-/// The report of this moment; a condition keeps its time while it stands. `network` is why pods have none, where they do not.
+/// What is known of the node at one moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// The engine.
+    pub engine: EngineState<'a>,
+    /// Why pods have no network, where they do not.
+    pub network: Result<(), &'a str>,
+    /// Of what there is too little, and of what there is enough.
+    pub pressures: &'a [(Pressure, bool)],
+    /// When it is.
+    pub now: Timestamp,
+}
+
+/// The report of this moment; a condition keeps its time while it stands.
 pub fn report(
     options: &Options,
     facts: &Facts,
-    engine: EngineState<'_>,
-    network: Result<(), &str>,
+    moment: Moment<'_>,
     version: &str,
     previous: &[NodeCondition],
-    now: Timestamp,
 ) -> NodeReport {
+    let Moment { engine, network, pressures, now } = moment;
+    let pressures = pressures.iter().map(|(pressure, is_short)| {
+        let [kind, reason, message] = pressure.words(*is_short);
+        let status = if *is_short { "True" } else { "False" };
+        condition(kind, [status, reason, message], previous, now)
+    });
+    let others = [ready(engine, network, previous, now), unavailable(network, previous, now)];
     let capacity: BTreeMap<String, String> = [
         ("cpu", format!("{}", facts.cpu_milli / 1000)),
         ("memory", format!("{}Ki", facts.memory_bytes / 1024)),
@@ -49,7 +68,7 @@ pub fn report(
         created_at: None,
         allocatable: capacity.clone(),
         capacity,
-        conditions: vec![ready(engine, network, previous, now), unavailable(network, previous, now)],
+        conditions: pressures.chain(others).collect(),
         addresses,
         kubelet_port: options.api_address.map(|address| address.port()),
         info: info(engine, version),

@@ -1,7 +1,7 @@
 //! What files of the host say, and the node of itself.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::{EngineState, dns, machine};
+use super::{EngineState, Moment, dns, machine};
 use crate::options::Options;
 use crate::runtime::Info;
 
@@ -36,7 +36,8 @@ fn a_node_without_a_network_for_its_pods_is_not_ready() {
     let info = Info::default();
     let told = |engine, network| {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let report = super::report(&options, &facts, engine, network, "v", &[], now);
+        let moment = Moment { engine, network, pressures: &[], now };
+        let report = super::report(&options, &facts, moment, "v", &[]);
         let of = |kind: &str| {
             let found = report.conditions.iter().find(|c| c.kind == kind).unwrap();
             format!("{} {} {}", found.status, found.reason, found.message)

@@ -1,11 +1,12 @@
 //! What is known of the engine, carried to whoever needs it: facts to the workers, the node's report to the world.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::node::{self, EngineState};
+use crate::node::{self, EngineState, Left, Moment, Pressures};
 use crate::observe::{Engine, Observer};
 use crate::observed::Timestamp;
 use crate::options::Options;
@@ -34,7 +35,8 @@ pub(super) fn follow(
     let (options, outbox) = (options.clone(), outbox.clone());
     tokio::spawn(async move {
         let mut engine = observer.engine();
-        let mut conditions = Vec::new();
+        let (mut conditions, mut pressures) = (Vec::new(), Pressures::default());
+        let mut data_root = PathBuf::new();
         let mut was_up = false;
         loop {
             let now = engine.borrow_and_update().clone();
@@ -42,6 +44,7 @@ pub(super) fn follow(
             let state = match &found {
                 Ok(info) => {
                     facts.send_replace(node::with_engine(&own, info, &drivers));
+                    data_root = PathBuf::from(&info.data_root);
                     EngineState::Up(info)
                 }
                 Err(why) => EngineState::Down(why),
@@ -50,8 +53,11 @@ pub(super) fn follow(
             let version = server::VERSION.git_version;
             let of_pods = network.borrow_and_update().clone();
             let reaches = of_pods.as_ref().map(|_| ()).map_err(String::as_str);
-            let report =
-                node::report(&options, &facts, state, reaches, version, &conditions, Timestamp::now());
+            let left = Left::now(options.root_dir.clone(), data_root.clone()).await;
+            let now = Timestamp::now();
+            let pressures = pressures.told(&left, now);
+            let moment = Moment { engine: state, network: reaches, pressures: &pressures, now };
+            let report = node::report(&options, &facts, moment, version, &conditions);
             conditions.clone_from(&report.conditions);
             outbox.node(report);
             let found = found.and_then(|info| {

@@ -16,6 +16,7 @@ mod events;
 mod finished_jobs;
 mod garbage;
 mod informer;
+mod lease;
 mod namespace;
 mod node_lifecycle;
 mod node_ranges;
@@ -43,14 +44,17 @@ pub use self::complaint::Complaint;
 pub use self::events::happened;
 use self::informer::InWorld;
 pub use self::informer::{Table, follow};
+pub use self::lease::Lease;
 pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};
 use crate::options::{Approval, Controllers, NodeAdmission, NodeLifecycle};
 use crate::pki::{Names, Pki};
 
-/// Who reads everything there is; what each controller does, it does as its own service account.
+/// Who reads everything there is, and the lease of masters; what each controller does, it does as its own service account.
 const READER: &str = "kube-controller-manager";
+/// The lease of those that run beside a master: they know less than those inside one, and do not stand in for them.
+const BESIDE: &str = "coracle-controllers";
 /// Resources that nobody follows: another name of `events`.
 const UNFOLLOWED: &[&str] = &["events.events.k8s.io"];
 /// The resource whose objects bring resources, and what it brings them with.
@@ -114,6 +118,13 @@ pub struct Authority {
     pub masters: Names,
     /// How a node registers.
     pub nodes: NodeAdmission,
+}
+
+/// The lease by which of all masters of a store one at a time runs controllers, and of all who run them beside masters one, for who
+/// calls themselves so.
+pub fn lease(client: &Client, own: &str, facts: &Facts) -> Lease {
+    let name = if facts.authority.is_some() { READER } else { BESIDE };
+    Lease::new(client.for_reader(), name, own)
 }
 
 /// Runs these controllers for as long as it is polled.

@@ -12,7 +12,6 @@ mod feeds;
 mod filter;
 mod hands;
 mod labels;
-mod lease;
 mod mind;
 mod node;
 mod nominees;
@@ -37,39 +36,19 @@ use tokio::sync::watch;
 pub use self::config::Config;
 use self::events::Events;
 use self::hands::Hands;
-use self::lease::Lease;
 use self::mind::Mind;
-use crate::controllers::Client;
+use crate::controllers::{Client, Lease};
 
-/// The user it is, and its name in the server's log.
+/// The user it is, and its name in the server's log and of its lease: the stock one's.
 const USER: &str = "system:kube-scheduler";
 const AGENT: &str = "kube-scheduler";
 
 /// Places pods whenever it holds the lease, until told to stop. Of those who may run at the same time each is called something
 /// else; who is called as before gets back what it held.
-pub async fn run(client: Client, own: &str, config: Config, mut stopped: watch::Receiver<bool>) {
+pub async fn run(client: Client, own: &str, config: Config, stopped: watch::Receiver<bool>) {
     let client = client.for_user(USER, AGENT);
-    let mut lease = Lease::new(client.clone(), own);
-    loop {
-        tokio::select! {
-            () = lease.acquire() => {}
-            () = told(&mut stopped) => return,
-        }
-        tracing::info!(holder = own, "the scheduler is running");
-        tokio::select! {
-            () = schedule(client.clone(), &config) => {}
-            () = lease.hold() => {
-                tracing::warn!(holder = own, "the scheduler has lost its lease: another one places pods, or the server does not answer");
-            }
-            () = told(&mut stopped) => return lease.leave().await,
-        }
-    }
-}
-
-/// Waits until it is to stop.
-async fn told(stopped: &mut watch::Receiver<bool>) {
-    // That nobody can tell any more is the same.
-    let _ = stopped.wait_for(|stopped| *stopped).await;
+    let lease = Lease::new(client.clone(), AGENT, own);
+    lease.work(|| schedule(client.clone(), &config), stopped).await;
 }
 
 /// Places pods for as long as it is polled.

@@ -130,11 +130,24 @@ pub(super) fn mark(pki: &Pki, service_account_key: &str) -> Mark {
     }
 }
 
-/// Runs controllers that know that much, anew whenever the authorities are others: they know them from the start.
+/// Runs controllers that know that much whenever their lease is held, until told to stop.
 pub(super) async fn control(
     client: Client,
+    own: String,
     which: Controllers,
     facts: Facts,
+    authorities: watch::Receiver<Arc<Pki>>,
+    stopped: watch::Receiver<bool>,
+) {
+    let lease = controllers::lease(&client, &own, &facts);
+    lease.work(|| control_here(&client, &which, &facts, authorities.clone()), stopped).await;
+}
+
+/// Runs them, anew whenever the authorities are others: they know them from the start.
+async fn control_here(
+    client: &Client,
+    which: &Controllers,
+    facts: &Facts,
     mut authorities: watch::Receiver<Arc<Pki>>,
 ) {
     loop {

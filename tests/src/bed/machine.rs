@@ -106,6 +106,12 @@ impl Machine {
         self.folder.join("disk")
     }
 
+    /// Kills what its engine keeps a container with (`SIGKILL`).
+    pub fn kill_shim(&self, container: &str) {
+        // As a pattern it is not found in the words of who looks for it.
+        self.run(&format!("pkill -KILL -f -- '[-]id {container}'"));
+    }
+
     // --- power ---
 
     /// Cuts its power: every process is gone at once, and what was in memory is lost.
@@ -152,10 +158,16 @@ impl Machine {
     }
 
     /// Puts the world between it and its segment: all it sends and gets comes so much later, and of a hundred packets so many are
-    /// lost. It stays so.
+    /// lost, until it is straightened.
     pub fn slow(&mut self, delay: Duration, lost: u8) {
         let log = self.folder.join("late.log");
         self.late = Some(self.switch.slow(&self.port(), self.place.segment, delay, lost, &log));
+    }
+
+    /// Takes the world away again that was put in between.
+    pub fn straighten(&mut self) {
+        drop(self.late.take().expect("it has a slow cable"));
+        self.switch.straighten(&self.port(), self.place.segment);
     }
 
     /// Its link takes no more than so many gigabits a second from it, until its power is cut.

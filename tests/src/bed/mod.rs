@@ -108,18 +108,22 @@ impl Bed {
 
     /// A master at the desk that answers, lets every machine in, and names itself by the desk's address.
     pub async fn master(&self, flags: &[&str]) -> Master {
-        let at = self.address();
+        let mut master = Self::master_at(&self.address(), flags);
+        master.start().await;
+        master
+    }
+
+    /// One that names itself by that address and is not started yet.
+    pub fn master_at(at: &str, flags: &[&str]) -> Master {
         // All addresses there are, of either version.
         let own = [
             "--bind-address",
             "::",
             "--advertise-address",
-            &at,
+            at,
             "--csr-approval-policy=insecure-always-approve",
         ];
-        let mut master = Master::new().with_flags(own.iter().chain(flags).copied());
-        master.start().await;
-        master
+        Master::new().with_flags(own.iter().chain(flags).copied())
     }
 
     /// What is sent from the desk to a machine is lost, and nobody is told.

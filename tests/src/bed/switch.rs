@@ -62,6 +62,14 @@ impl Switch {
         Process::start(&mut command, log)
     }
 
+    /// Puts a port that was made slow back on its segment; what is on its way is lost. Nobody hands it on any more.
+    pub fn straighten(&self, port: &str, segment: u8) {
+        self.host.at(|| {
+            ip(&format!("link delete {port}near"));
+            ip(&format!("link set {port} master segment{segment}"));
+        });
+    }
+
     /// Takes a port's cable away, with both ends.
     pub fn unplug(&self, port: &str) {
         self.host.at(|| ip(&format!("link delete {port}")));

@@ -1,54 +1,17 @@
 //! The disk under the master's store is full: it says so, shows what is there, and goes on when there is room again.
 
-use std::ffi::CString;
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
-
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::{Value, json};
-use tests::{DEADLINE, Master, wait_until};
+use tests::{DEADLINE, Disk, Master, wait_until};
 
 use crate::bed::{MAPS, map, url};
 
-/// A small disk for the directory of a master; it goes before the directory does.
-struct Disk {
-    path: PathBuf,
-}
-
-impl Disk {
-    fn under(master: &Master) -> Self {
-        let path = master.data_dir();
-        fs::create_dir(&path).unwrap();
-        let options = CString::new("size=16m,mode=700").unwrap();
-        mount("coracle-test", &path, "tmpfs", MountFlags::empty(), Some(options.as_c_str())).unwrap();
-        Self { path }
-    }
-
-    /// Fills it to the last byte.
-    fn fill(&self) {
-        let mut file = File::options().create(true).append(true).open(self.path.join("ballast")).unwrap();
-        for size in [64 * 1024, 4096, 512, 1] {
-            let piece = vec![0; size];
-            while file.write_all(&piece).is_ok() {}
-        }
-    }
-
-    fn empty(&self) {
-        fs::remove_file(self.path.join("ballast")).unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = unmount(&self.path, UnmountFlags::DETACH);
-    }
-}
+/// In megabytes.
+const SIZE: u32 = 16;
 
 #[tokio::test]
 async fn a_full_disk_is_told_and_room_puts_it_right() {
     let mut master = Master::new();
-    let disk = Disk::under(&master);
+    let disk = Disk::at(&master.data_dir(), SIZE);
     master.start().await;
     let client = master.client();
     let maps = url(&master, MAPS);

@@ -49,7 +49,7 @@ const ROOMS: &[Room] = &[
     },
     Room {
         name: "node",
-        may: &["observed", "spec", "runtime", "images", "report", "options", "metrics"],
+        may: &["observed", "spec", "runtime", "images", "report", "options", "metrics", "disk"],
         never: ENGINE,
     },
     Room { name: "stats", may: &["observed", "disk"], never: ENGINE },

@@ -147,11 +147,13 @@ impl Book {
         let mut missing = Vec::new();
         if !is_known || line::is_restored(self.seen.version, said.version) {
             for (uid, given) in &mut self.given {
-                let is_told =
-                    said.pods.contains_key(uid) || is_doomed(&given.pod) || said.has_namesake(&given.pod);
+                let is_told = said.pods.contains_key(uid) || said.has_namesake(&given.pod);
                 if !given.is_unclaimed && !is_told {
                     given.is_unclaimed = true;
-                    missing.push(Held::Pod(given.pod.clone()).object_name());
+                    // One that is being ended has its time for that still, and is not missed.
+                    if !is_doomed(&given.pod) {
+                        missing.push(Held::Pod(given.pod.clone()).object_name());
+                    }
                 }
             }
         }
@@ -169,8 +171,7 @@ impl Book {
         let Some(said) = self.said.as_ref().filter(|said| said.is_believed) else { return };
         self.seen.version = self.seen.version.max(said.version);
         self.given.retain(|uid, given| {
-            said.pods.contains_key(uid)
-                || given.is_unclaimed && !is_doomed(&given.pod) && !said.has_namesake(&given.pod)
+            said.pods.contains_key(uid) || given.is_unclaimed && !said.has_namesake(&given.pod)
         });
         for (uid, line) in said.pods.iter().filter(|(_, line)| line.is_to_run) {
             let Ok(pod) = &line.pod else { continue };
@@ -196,6 +197,12 @@ impl Book {
     /// The pod is over by the API's word, and it is not for this node to say so: it is run no more.
     pub fn give_up(&mut self, uid: &PodUid) -> bool {
         self.given.remove(uid).is_some()
+    }
+
+    /// Nothing is left of a pod: one that was to go, and that nobody names any more, is done with.
+    pub fn ended(&mut self, uid: &PodUid) -> bool {
+        let is_done = self.given.get(uid).is_some_and(|given| given.is_unclaimed && is_doomed(&given.pod));
+        is_done && self.give_up(uid)
     }
 
     /// Every pod that this node was given.

@@ -145,6 +145,10 @@ impl Teller {
             if latest.is_gone && !is_in_doubt {
                 self.latest.remove(uid);
                 self.tried.retain(|(of, _), _| of != uid);
+                if state.book.ended(uid) {
+                    drop(guard);
+                    self.shared.changed.send_replace(());
+                }
             }
             return None;
         };

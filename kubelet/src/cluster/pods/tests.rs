@@ -159,11 +159,13 @@ fn a_pod_that_a_master_lost_ends_when_somebody_says_so() {
     let mut book = lost();
     book.hear(Told::Put(pod("db", "u9", 95)));
     assert_eq!(book.given().map(|(uid, _)| uid.as_str()).collect::<Vec<_>>(), ["u1", "u9"]);
-    // One that was to go anyway does not come back.
+    // One that was to go anyway is ended in the time it was given, and does not come back.
     let mut book = running();
     book.hear(Told::Put(doomed(pod("db", "u2", 101))));
     book.hear(all(&[pod("web", "u1", 10)], 90));
     assert!(book.confirm("node-1").is_empty());
+    assert_eq!(names(&mut book), "web db");
+    assert!(!book.ended(&PodUid::new("u1")) && book.ended(&PodUid::new("u2")));
     assert_eq!(names(&mut book), "web");
 }
 

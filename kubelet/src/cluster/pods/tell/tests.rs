@@ -180,6 +180,21 @@ async fn the_last_status_is_told_before_a_pod_is_removed() {
 }
 
 #[tokio::test]
+async fn a_pod_that_is_to_go_and_that_a_restored_master_does_not_name_is_done_with_once_it_has_gone() {
+    let (fake, api) = Fake::start().await;
+    let mut bed = Bed::new(doomed(web("u1", 10, "Running")));
+    bed.reports("Running");
+    bed.hear(Told::All(Vec::new(), "50".to_owned()));
+    bed.teller.shared.lock().book.confirm("node-1");
+    let given = |bed: &Bed| bed.teller.shared.lock().book.given().count();
+    bed.tell(&api).await.unwrap();
+    assert_eq!(given(&bed), 1, "it has its time");
+    bed.report(Report::Gone);
+    bed.tell(&api).await.unwrap();
+    assert_eq!((given(&bed), fake.asked()), (0, Vec::new()));
+}
+
+#[tokio::test]
 async fn a_pod_that_is_not_to_go_is_not_removed_though_it_has_gone_here() {
     let (fake, api) = Fake::start().await;
     let mut bed = Bed::new(web("u1", 10, "Running"));

@@ -1,34 +1,36 @@
-//! One scheduler at a time: whoever holds the lease, and the next one when that does not renew it any more.
+//! One of several works at a time: whoever holds the lease, and the next one when that does not renew it any more.
 //!
 //! A lease is over when it was not renewed for as long as it says by the clock of whoever looks: clocks of other machines count
-//! for nothing. Were two to hold it for a moment, a pod would still get one node: the server takes one.
+//! for nothing. Were two to hold it for a moment, nothing would be done twice: the server takes one write on each version.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::read::{at, text_at};
-use crate::controllers::{Client, Error, Json, Kind};
+use super::client::{Client, Error, Json, Kind};
+use super::complaint::Complaint;
 
-/// Where it lies, and its name: those of the stock scheduler.
+/// Where leases lie: with those of the stock ones.
 const NAMESPACE: &str = "kube-system";
-const NAME: &str = "kube-scheduler";
-/// How long it holds without being renewed; the stock scheduler's.
+/// How long one holds without being renewed; the stock one's.
 const LASTS: Duration = Duration::from_secs(15);
 /// How often it is renewed: twice before it is over, for one that fails.
 const RENEW: Duration = Duration::from_secs(5);
-/// Who cannot renew it for so long stops; the stock scheduler's.
+/// Who cannot renew it for so long stops; the stock one's.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often those who wait look, and those who failed try; the stock scheduler's.
+/// How often those who wait look, and those who failed try; the stock one's.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The lease as one of those sees it who want it.
+/// A lease as one of those sees it who want it.
 #[derive(Debug)]
 pub struct Lease {
     client: Client,
+    name: &'static str,
     own: String,
+    complaint: Complaint,
     /// The version that was seen last, and when it was first.
     seen: Option<(String, Instant)>,
 }
@@ -42,25 +44,54 @@ enum Step {
 }
 
 impl Lease {
-    /// For who calls themselves so: somebody else for everyone who may run at the same time.
-    pub fn new(client: Client, own: &str) -> Self {
-        Self { client, own: own.to_owned(), seen: None }
+    /// That of a name, for who calls themselves so: somebody else for everyone who may run at the same time. Who is called as before
+    /// gets back what it held.
+    pub fn new(client: Client, name: &'static str, own: &str) -> Self {
+        Self { client, name, own: own.to_owned(), complaint: Complaint::default(), seen: None }
+    }
+
+    /// Works whenever it is held, until told to stop.
+    pub async fn work<W: Future<Output = ()>>(
+        mut self,
+        work: impl Fn() -> W,
+        mut stopped: watch::Receiver<bool>,
+    ) {
+        loop {
+            tokio::select! {
+                () = self.acquire() => {}
+                () = told(&mut stopped) => return,
+            }
+            tracing::info!(lease = self.name, holder = self.own, "held: what it is for works here");
+            tokio::select! {
+                () = work() => return self.leave().await,
+                () = self.hold() => {
+                    tracing::warn!(
+                        lease = self.name, holder = self.own,
+                        "lost: another one works, or the server does not answer; waiting for it",
+                    );
+                }
+                () = told(&mut stopped) => return self.leave().await,
+            }
+        }
     }
 
     /// Waits until it is held.
-    pub async fn acquire(&mut self) {
+    async fn acquire(&mut self) {
         loop {
             match self.attempt().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => tracing::debug!(error = error.whole(), "the lease cannot be had; trying again"),
+                Err(error) => {
+                    tracing::debug!(error = error.whole(), "the lease cannot be had; trying again");
+                    self.complaint.tell(self.name, &error);
+                }
             }
             sleep(LOOK).await;
         }
     }
 
     /// Renews it until it is lost.
-    pub async fn hold(&mut self) {
+    async fn hold(&mut self) {
         let mut renewed = Instant::now();
         let mut pause = RENEW;
         loop {
@@ -80,8 +111,8 @@ impl Lease {
     }
 
     /// Gives it back, so that the next one need not wait.
-    pub async fn leave(&mut self) {
-        let Ok(Some(mut lease)) = self.client.find(&Kind::LEASE, NAMESPACE, NAME).await else { return };
+    async fn leave(&mut self) {
+        let Ok(Some(mut lease)) = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await else { return };
         if holder(&lease) == self.own {
             set(&mut lease, "holderIdentity", "".into());
             if let Err(error) = self.client.update(&Kind::LEASE, "", lease).await {
@@ -92,7 +123,7 @@ impl Lease {
 
     /// Takes or renews it; false where somebody else has it.
     async fn attempt(&mut self) -> Result<bool, Error> {
-        let found = self.client.find(&Kind::LEASE, NAMESPACE, NAME).await?;
+        let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
         let written = match self.plan(found, Timestamp::now(), Instant::now()) {
             Step::Wait => return Ok(false),
             Step::Create(lease) => self.client.create(&Kind::LEASE, NAMESPACE, lease).await,
@@ -111,14 +142,15 @@ impl Lease {
             return Step::Create(json!({
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
-                "metadata": {"name": NAME, "namespace": NAMESPACE},
+                "metadata": {"name": self.name, "namespace": NAMESPACE},
                 "spec": {
                     "holderIdentity": self.own, "leaseDurationSeconds": LASTS.as_secs(), "leaseTransitions": 0,
                     "acquireTime": time, "renewTime": time,
                 },
             }));
         };
-        let version = text_at(&lease, "metadata.resourceVersion");
+        let version = lease.get("metadata").and_then(|metadata| metadata["resourceVersion"].as_str());
+        let version = version.unwrap_or_default().to_owned();
         let since = match &self.seen {
             Some((seen, since)) if *seen == version => *since,
             _ => now,
@@ -126,12 +158,12 @@ impl Lease {
         self.seen = Some((version, since));
         let holder = holder(&lease);
         if holder != self.own {
-            let number = |path: &str| at(&lease, path).and_then(Value::as_u64);
-            let lasts = number("spec.leaseDurationSeconds").map_or(LASTS, Duration::from_secs);
+            let number = |field: &str| spec(&lease, field).and_then(Value::as_u64);
+            let lasts = number("leaseDurationSeconds").map_or(LASTS, Duration::from_secs);
             if !holder.is_empty() && now.duration_since(since) < lasts {
                 return Step::Wait;
             }
-            let transitions = number("spec.leaseTransitions").unwrap_or_default() + 1;
+            let transitions = number("leaseTransitions").unwrap_or_default() + 1;
             set(&mut lease, "leaseTransitions", transitions.into());
             set(&mut lease, "holderIdentity", self.own.as_str().into());
             set(&mut lease, "leaseDurationSeconds", LASTS.as_secs().into());
@@ -142,8 +174,18 @@ impl Lease {
     }
 }
 
+/// Waits until it is to stop.
+async fn told(stopped: &mut watch::Receiver<bool>) {
+    // That nobody can tell any more is the same.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+fn spec<'a>(lease: &'a Json, field: &str) -> Option<&'a Value> {
+    lease.get("spec")?.get(field)
+}
+
 fn holder(lease: &Json) -> String {
-    text_at(lease, "spec.holderIdentity")
+    spec(lease, "holderIdentity").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 fn set(lease: &mut Json, field: &str, value: Value) {
@@ -160,7 +202,7 @@ mod tests {
     use super::*;
 
     fn lease(own: &str) -> Lease {
-        Lease::new(Client::inside(axum::Router::new()), own)
+        Lease::new(Client::inside(axum::Router::new()), "lease", own)
     }
 
     #[tokio::test]
@@ -169,8 +211,8 @@ mod tests {
         let time = "2026-01-01T00:00:00Z".parse().unwrap();
         let Step::Create(Value::Object(mut made)) = one.plan(None, time, now) else { panic!("not made") };
         assert_eq!(
-            (holder(&made), text_at(&made, "spec.renewTime")),
-            ("one".into(), "2026-01-01T00:00:00.000000Z".into())
+            (holder(&made), spec(&made, "renewTime")),
+            ("one".into(), Some(&json!("2026-01-01T00:00:00.000000Z")))
         );
         let written = |lease: &mut Json, version: &str| {
             lease.get_mut("metadata").unwrap()["resourceVersion"] = version.into();
@@ -185,7 +227,7 @@ mod tests {
         let Step::Update(mut taken) = two.plan(Some(second), time, now + LASTS * 2) else {
             panic!("not taken")
         };
-        assert_eq!((holder(&taken), at(&taken, "spec.leaseTransitions")), ("two".into(), Some(&json!(1))));
+        assert_eq!((holder(&taken), spec(&taken, "leaseTransitions")), ("two".into(), Some(&json!(1))));
         assert_eq!(one.plan(Some(written(&mut taken, "3")), time, now), Step::Wait);
         set(&mut taken, "holderIdentity", "".into());
         assert!(matches!(one.plan(Some(taken), time, now), Step::Update(_)), "it was given back");

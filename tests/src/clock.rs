@@ -1,0 +1,63 @@
+//! A clock for programs under test that is put forward and back while they run; the machine's own is left alone.
+//!
+//! The kernel has one clock for all: a time namespace moves only those that count from the start of the machine. So libfaketime
+//! stands between a program and the kernel, and adds what a file says to the time of day alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+/// The library, in its Debian package.
+const LIBRARY: &str = "faketime/libfaketime.so.1";
+
+/// A clock; clones are one.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<TempDir>);
+
+impl Default for Clock {
+    fn default() -> Self {
+        let clock = Self(Arc::new(tempfile::Builder::new().prefix("co").tempdir_in("/tmp").unwrap()));
+        clock.put(0);
+        clock
+    }
+}
+
+impl Clock {
+    /// It is so many seconds before or behind the machine's from now on.
+    pub fn put(&self, seconds: i64) {
+        let whole = self.0.path().join("incoming");
+        fs::write(&whole, format!("{seconds:+}\n")).unwrap();
+        fs::rename(whole, self.file()).unwrap();
+    }
+
+    /// What has a program go by it.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        [
+            ("LD_PRELOAD", library().display().to_string()),
+            ("FAKETIME_TIMESTAMP_FILE", self.file().display().to_string()),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            // How long something takes is not what is wrong, and files keep the times that they have.
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("NO_FAKE_STAT", "1".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.path().join("clock")
+    }
+}
+
+/// Where it was installed, or unpacked by `hack/setup.sh test`.
+fn library() -> PathBuf {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let triplet = format!("{}-linux-gnu", std::env::consts::ARCH);
+    [PathBuf::from("/"), top.join("target/setup/libfaketime")]
+        .map(|root| root.join("usr/lib").join(&triplet).join(LIBRARY))
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("libfaketime is missing: run hack/setup.sh test"))
+}
