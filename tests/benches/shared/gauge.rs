@@ -34,7 +34,8 @@ pub async fn cpu(pid: u32, window: Duration) -> f64 {
     (cpu_seconds(pid) - before) / begin.elapsed().as_secs_f64() * 100.0
 }
 
-fn cpu_seconds(pid: u32) -> f64 {
+/// What a process has taken of all processors so far, in seconds.
+pub fn cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     // The name of the program, in parentheses, may hold blanks.
     let (_, fields) = stat.rsplit_once(')').unwrap();
