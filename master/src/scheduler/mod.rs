@@ -11,6 +11,7 @@ mod events;
 mod feeds;
 mod filter;
 mod hands;
+mod keyed;
 mod labels;
 mod lease;
 mod mind;
