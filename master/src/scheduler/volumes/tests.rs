@@ -8,8 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::place::{Manner, Placement, Turn, place};
-use crate::scheduler::preempt::{self, Budgets, Room};
-use crate::scheduler::samples::{pod, three};
+use crate::scheduler::preempt::{Budgets, Room};
+use crate::scheduler::samples::{find, pod, three};
 
 fn object(value: Value) -> Json {
     value.as_object().unwrap().clone()
@@ -107,7 +107,7 @@ fn a_claim_of_one_pod_is_one_pods() {
     else {
         panic!("it fits")
     };
-    let found = preempt::find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
+    let found = find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
     assert!(matches!(found, Room::Victims(found) if found.victims[0].name == "first"));
     cluster.remove_pod("first");
     assert!(said(&mut cluster, &second).starts_with("on "));
