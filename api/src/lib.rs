@@ -24,6 +24,7 @@ pub mod schema;
 pub mod shape;
 pub mod strategy;
 pub mod table;
+pub mod time;
 pub mod validate;
 
 pub use decode::{Decoded, decode, decode_with};

@@ -25,7 +25,6 @@ pub mod sources;
 pub mod spec;
 pub mod stats;
 pub mod status;
-pub mod unverified;
 pub mod volumes;
 pub mod wiring;
 pub mod worker;

@@ -56,8 +56,8 @@ fn told(mut managed: Managed, removed: &Set, changed: Set, writer: &Writer<'_>) 
     managed.record()
 }
 
-/// The same after a write of what the writer owns already and nobody else, as most writes are: only a time is another. The
-/// sets are not read for that. `None` for every other write.
+/// The same after a write of what the writer owns already and nobody else, as most writes are: only a time is another; or of
+/// what nobody owns, by who owned nothing before. The sets are not read for that. `None` for every other write.
 fn retold(recorded: &[u8], removed: &Set, changed: &Set, writer: &Writer<'_>) -> Option<Vec<u8>> {
     let mut managed = Managed::recall(recorded).ok()?;
     if managed.0.is_empty() || managed.is_crowded() {
@@ -74,8 +74,13 @@ fn retold(recorded: &[u8], removed: &Set, changed: &Set, writer: &Writer<'_>) ->
         }
     }
     if !owned.is_empty() {
-        let own = managed.0.get_mut(identity)?;
-        own.time = own.time.max(Some(writer.now));
+        match managed.0.get_mut(identity) {
+            Some(own) => own.time = own.time.max(Some(writer.now)),
+            None => managed.add(identity.clone(), Entry::new(writer.api_version, writer.now, owned)),
+        }
+        if managed.is_crowded() {
+            return None;
+        }
     }
     Some(managed.record())
 }

@@ -17,6 +17,11 @@ use crate::resource::Fields;
 use crate::storage::{Batch, Change, Entry, Error, Revision, Store};
 use crate::store::{Draft, Followed, Memory, Object, Scope};
 
+/// Bytes of superseded objects to resume watches over, a resource: those of half a second in which thousands of pods get their
+/// nodes, so that a watcher who has to wait for a processor for so long does not list them all.
+const HISTORY_BYTES: usize = 4 * 1024 * 1024;
+/// Batches taken in at once, where so many have come: those who wait for theirs are woken once for all of them.
+const AT_ONCE: usize = 128;
 /// Between two tries to follow a store that does not answer.
 const FOLLOW_AGAIN: Duration = Duration::from_millis(200);
 
@@ -43,7 +48,7 @@ pub(super) struct Follower {
 /// Everything there is, and the revision from which to follow.
 pub(super) async fn fill(store: &dyn Store, rows: &Rows) -> Result<(Memory, Revision), Error> {
     let mut pages = Pages::of(store, key::PREFIX).await?;
-    let cache = Memory::new(pages.revision);
+    let cache = Memory::with_history(pages.revision, HISTORY_BYTES);
     while let Some(entries) = pages.next().await? {
         for entry in &entries {
             if let Some((stored, object)) = read(rows, entry) {
@@ -111,11 +116,11 @@ impl Follower {
 
     /// Follows until the store ends it, or nobody wants it any more.
     pub(super) async fn follow(&mut self) -> Result<(), Error> {
-        let mut batches = self.store.watch(self.revision).await?;
+        let mut batches = self.store.watch(self.revision).await?.ready_chunks(AT_ONCE);
         loop {
             tokio::select! {
-                batch = batches.next() => match batch {
-                    Some(batch) => self.apply(batch?.as_ref()),
+                batches = batches.next() => match batches {
+                    Some(batches) => self.apply(batches)?,
                     None => return Ok(()),
                 },
                 wish = self.wishes.recv() => match wish {
@@ -126,7 +131,25 @@ impl Follower {
         }
     }
 
-    fn apply(&mut self, batch: &Batch) {
+    /// Takes in what there is, up to what went wrong.
+    fn apply(&mut self, batches: Vec<Result<Arc<Batch>, Error>>) -> Result<(), Error> {
+        let mut steps = Vec::with_capacity(batches.len());
+        let mut ended = Ok(());
+        for batch in batches {
+            match batch {
+                // Read before the cache is held.
+                Ok(batch) => steps.push((batch.revision, self.changes(&batch))),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+        self.moved_through(steps);
+        ended
+    }
+
+    fn changes(&self, batch: &Batch) -> Vec<Followed> {
         let changes = batch.events.iter().filter_map(|event| {
             let place = key::parse(&event.key)?;
             let fields = self.rows.fields(place.stored)?;
@@ -139,14 +162,16 @@ impl Follower {
                 Change::Delete { .. } => Some(gone(place)),
             }
         });
-        // Read before the cache is held.
-        let changes = changes.collect();
-        self.moved_to(batch.revision, changes);
+        changes.collect()
     }
 
     fn moved_to(&mut self, revision: Revision, changes: Vec<Followed>) {
-        self.revision = revision;
-        self.cache.follow(revision, changes);
+        self.moved_through(vec![(revision, changes)]);
+    }
+
+    fn moved_through(&mut self, steps: Vec<(Revision, Vec<Followed>)>) {
+        self.revision = steps.last().map_or(self.revision, |(revision, _)| *revision);
+        self.cache.follow_through(steps);
         self.show();
     }
 

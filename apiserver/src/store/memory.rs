@@ -11,7 +11,7 @@ use super::watcher::{Before, Change, ChangeKind, Watcher};
 use super::{Draft, Object, Scope, TooOld};
 
 /// Changes of one resource that a watch may resume over; older ones answer 410 and cost the client one list.
-pub(crate) const HISTORY_CHANGES: usize = 1024;
+pub(crate) const HISTORY_CHANGES: usize = 4096;
 /// Changes handed over at once, so that a burst neither holds the lock for long nor wakes the watcher for each.
 const HAND_CHANGES: usize = 128;
 /// Bytes of objects handed over at once, beside the one that passes them: what a watch holds that nobody reads.
@@ -169,16 +169,23 @@ impl Memory {
     /// Notes what a durable store has done, in the order of its revisions: all of it up to that revision, which deletions
     /// bear. Nobody sees a part of it, for whoever has seen a revision asks only for what comes after it.
     pub fn follow(&self, revision: u64, changes: impl IntoIterator<Item = Followed>) {
+        self.follow_through([(revision, changes)]);
+    }
+
+    /// The same for several revisions, of which whoever waits hears once.
+    pub fn follow_through(&self, steps: impl IntoIterator<Item = (u64, impl IntoIterator<Item = Followed>)>) {
         let mut shared = self.lock();
-        for change in changes {
-            match change {
-                Followed::Put { resource, object } => drop(shared.put(&resource, object)),
-                Followed::Delete { resource, namespace, name } => {
-                    shared.delete(&resource, &namespace, &name, revision);
+        for (revision, changes) in steps {
+            for change in changes {
+                match change {
+                    Followed::Put { resource, object } => drop(shared.put(&resource, object)),
+                    Followed::Delete { resource, namespace, name } => {
+                        shared.delete(&resource, &namespace, &name, revision);
+                    }
                 }
             }
+            shared.revision = shared.revision.max(revision);
         }
-        shared.revision = shared.revision.max(revision);
         shared.reached.send_replace(shared.revision);
     }
 

@@ -8,12 +8,14 @@ mod chain;
 mod config;
 mod opened;
 mod serve;
+mod unverified;
 
 pub use believed::Cut;
 pub use chain::{is_signed_by, leads_to};
 pub use config::{Config, Error, Keys, config};
 pub use opened::{Opened, opened};
 pub use serve::{keep_alive, serve};
+pub use unverified::Unverified;
 
 #[cfg(test)]
 mod tests;

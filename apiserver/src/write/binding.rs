@@ -41,7 +41,10 @@ impl Write<'_> {
             if let Some(why) = binding.obstacle(name, pod) {
                 return Err(self.cannot_bind(name, &why));
             }
-            Ok(Sent::decided(binding.bound(pod, &meta::rfc3339(self.now))))
+            let object = binding.bound(pod, &meta::rfc3339(self.now));
+            // What is stored fits, and so does what the server adds to it; what the client adds may not.
+            let fits = binding.annotations.is_empty() && binding.labels.is_empty();
+            Ok(Sent { fits, ..Sent::decided(object) })
         });
         written.await?;
         let made =
@@ -120,9 +123,7 @@ impl Binding {
         let mut conditions =
             at(&pod, "status.conditions").and_then(Value::as_array).cloned().unwrap_or_default();
         conditions.retain(|condition| condition.get("type").and_then(Value::as_str) != Some("PodScheduled"));
-        conditions.push(json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
-        }));
+        conditions.push(json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
         put(&mut pod, "status.conditions", conditions.into());
         pod
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apiserver::tls::Unverified;
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -9,7 +10,6 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 
 use super::masters::Masters;
-use crate::unverified::Unverified;
 
 /// Whom to believe.
 #[derive(Clone, Debug, PartialEq, Eq)]

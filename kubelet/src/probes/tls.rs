@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use apiserver::tls::Unverified;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
@@ -9,7 +10,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::address::{Address, io_text};
-use crate::unverified::Unverified;
 
 /// What is spoken inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,7 +19,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What takes in the objects of one resource.
 pub trait Table: Send + Sync + 'static {
-    /// What is read of an object that changed.
+    /// What is read of an object.
     fn sieve(&self) -> Sieve;
 
     /// What is to be kept of an object of a list.
@@ -125,7 +125,7 @@ impl<T: Table> Informer<T> {
     async fn read(&self) -> Result<String, Error> {
         let mut objects = Vec::new();
         let take = |object| objects.push(self.table.keep(&object));
-        let revision = self.client.list(&self.kind, "", take).await?;
+        let revision = self.client.list_of(&self.kind, "", self.table.sieve(), take).await?;
         self.table.replace(objects);
         Ok(revision)
     }

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use api::time::micros;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -137,7 +138,7 @@ impl Lease {
     }
 
     fn plan(&mut self, found: Option<Json>, time: Timestamp, now: Instant) -> Step {
-        let time = time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let time = micros(time);
         let Some(mut lease) = found else {
             return Step::Create(json!({
                 "apiVersion": "coordination.k8s.io/v1",

@@ -1,5 +1,6 @@
 //! Events by which controllers tell people what they did.
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -39,7 +40,7 @@ pub async fn tell(client: &Client, told: Told<'_>) {
 }
 
 fn event(told: &Told<'_>, namespace: &str, now: Timestamp) -> Value {
-    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let time = seconds(now);
     let mut about = json!({
         "apiVersion": told.kind.api_version(), "kind": told.kind.kind, "name": told.name, "uid": told.uid,
     });

@@ -79,6 +79,16 @@ impl Amounts {
         }
     }
 
+    /// Whether there is any of it.
+    pub fn asks_for(&self, name: &str) -> bool {
+        match name {
+            "cpu" => self.cpu_milli > 0,
+            "memory" => self.memory > 0,
+            "ephemeral-storage" => self.ephemeral > 0,
+            _ => self.more.contains_key(name),
+        }
+    }
+
     /// The amount of that name among [`Self::more`].
     pub fn other(&self, name: &str) -> i64 {
         self.more.get(name).copied().unwrap_or_default()

@@ -60,9 +60,21 @@ pub struct Cluster {
     volumes: Volumes,
     /// How many pods on nodes use a claim, by namespace and name.
     claimed: HashMap<(String, String), usize>,
+    /// Resources that somebody else counts.
+    unheeded: Vec<String>,
 }
 
 impl Cluster {
+    /// Nothing yet, where somebody else counts these resources.
+    pub fn without(unheeded: Vec<String>) -> Self {
+        Self { unheeded, ..Self::default() }
+    }
+
+    /// Resources that somebody else counts.
+    pub fn unheeded(&self) -> &[String] {
+        &self.unheeded
+    }
+
     /// How many Nodes there are.
     pub fn count(&self) -> usize {
         self.count

@@ -1,10 +1,15 @@
-//! A KubeSchedulerConfiguration: which schedulers there are by name, and how each scores nodes. What is not known here is refused.
+//! A KubeSchedulerConfiguration: which schedulers there are by name, how each scores nodes, and who is asked besides. What is not
+//! known here is refused.
+
+mod extenders;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value};
 
+use super::extender::Extender;
 use super::pod::DEFAULT_SCHEDULER;
 
 /// The group and versions of such a file, and its kind.
@@ -35,16 +40,18 @@ pub struct Profile {
 }
 
 /// What was set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// At least one, each of another name.
     pub profiles: Vec<Profile>,
+    /// Who is asked besides, in that order.
+    pub extenders: Arc<[Extender]>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         let usual = Profile { name: DEFAULT_SCHEDULER.to_owned(), strategy: Strategy::default() };
-        Self { profiles: vec![usual] }
+        Self { profiles: vec![usual], extenders: Arc::new([]) }
     }
 }
 
@@ -92,7 +99,7 @@ impl Reader {
     }
 
     fn config(&mut self, object: &Map<String, Value>) -> Config {
-        self.known(object, "", &["apiVersion", "kind", "profiles"]);
+        self.known(object, "", &["apiVersion", "kind", "profiles", "extenders"]);
         for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
             if object.get(field).and_then(Value::as_str) != Some(wanted) {
                 self.refuse(field, &format!("is not {wanted}"));
@@ -106,7 +113,9 @@ impl Reader {
             }
             profiles.push(profile);
         }
-        if profiles.is_empty() { Config::default() } else { Config { profiles } }
+        let usual = Config::default();
+        let profiles = if profiles.is_empty() { usual.profiles } else { profiles };
+        Config { profiles, extenders: self.extenders(object.get("extenders")).into() }
     }
 
     fn profile(&mut self, profile: &Map<String, Value>, place: &str) -> Profile {

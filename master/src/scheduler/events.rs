@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -94,7 +95,7 @@ pub async fn write(client: Client, mut events: mpsc::Receiver<Told>) {
     let mut counts = HashMap::<String, u64>::new();
     while let Some(told) = events.recv().await {
         let name = name_of(&told);
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = seconds(Timestamp::now());
         if counts.len() >= MOST_KNOWN {
             counts.clear();
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::keyed::{self, Keyed};
 use super::labels::Labels;
 use super::mind::Mind;
 use super::node::{self, Node};
@@ -43,9 +44,32 @@ struct Feed<T> {
 
 /// What is done with what was read.
 struct Take<T> {
-    replace: fn(&mut State, Part, Vec<T>, Instant),
-    put: fn(&mut State, Part, T, Instant),
-    remove: fn(&mut State, Part, T, Instant),
+    replace: Act<Vec<T>>,
+    put: Act<T>,
+    remove: Act<T>,
+}
+
+type Act<T> = Box<dyn Fn(&mut State, T, Instant) + Send + Sync>;
+
+impl<T: 'static> Take<T> {
+    fn of(
+        replace: impl Fn(&mut State, Vec<T>, Instant) + Send + Sync + 'static,
+        put: impl Fn(&mut State, T, Instant) + Send + Sync + 'static,
+        remove: impl Fn(&mut State, T, Instant) + Send + Sync + 'static,
+    ) -> Self {
+        Self { replace: Box::new(replace), put: Box::new(put), remove: Box::new(remove) }
+    }
+}
+
+impl<T: Keyed + 'static> Take<T> {
+    /// Keeps them in that table.
+    fn into(table: fn(&mut State, Instant) -> &mut keyed::Table<T>) -> Self {
+        Self::of(
+            move |state, all, now| table(state, now).replace(all),
+            move |state, one, now| table(state, now).put(one),
+            move |state, one, now| table(state, now).remove(&one),
+        )
+    }
 }
 
 impl<T: Send + 'static> Table for Feed<T> {
@@ -61,17 +85,17 @@ impl<T: Send + 'static> Table for Feed<T> {
 
     fn replace(&self, all: Vec<T>) {
         self.mind.tell(|state, now| {
-            (self.take.replace)(state, self.part, all, now);
+            (self.take.replace)(state, all, now);
             state.is_read(self.part);
         });
     }
 
     fn put(&self, one: T) {
-        self.mind.tell(|state, now| (self.take.put)(state, self.part, one, now));
+        self.mind.tell(|state, now| (self.take.put)(state, one, now));
     }
 
     fn remove(&self, one: T) {
-        self.mind.tell(|state, now| (self.take.remove)(state, self.part, one, now));
+        self.mind.tell(|state, now| (self.take.remove)(state, one, now));
     }
 }
 
@@ -79,95 +103,39 @@ impl<T: Send + 'static> Table for Feed<T> {
 pub fn follow_all(client: &Client, mind: &Arc<Mind>) -> JoinSet<()> {
     let (mut tasks, complaint) = (JoinSet::new(), Complaint::default());
     let mut begin = Begin { client, mind, tasks: &mut tasks, complaint };
-    begin.feed(
-        Kind::NAMESPACE,
-        Part::Namespaces,
-        NAMESPACE_FIELDS,
-        namespace,
-        Take {
-            replace: |state, _, all, now| state.replace_namespaces(all, now),
-            put: |state, _, (name, labels), now| state.put_namespace(&name, Some(labels), now),
-            remove: |state, _, (name, _), now| state.put_namespace(&name, None, now),
-        },
+    let take = Take::of(
+        |state, all, now| state.replace_namespaces(all, now),
+        |state, (name, labels): (String, Labels), now| state.put_namespace(&name, Some(labels), now),
+        |state, (name, _), now| state.put_namespace(&name, None, now),
     );
-    begin.feed(
-        Kind::NODE,
-        Part::Nodes,
-        node::FIELDS,
-        Node::of,
-        Take {
-            replace: |state, _, all, now| state.replace_nodes(all, now),
-            put: |state, _, node, now| state.put_node(node, now),
-            remove: |state, _, node, now| state.remove_node(&node.name, now),
-        },
+    begin.feed(Kind::NAMESPACE, Part::Namespaces, NAMESPACE_FIELDS, namespace, take);
+    let take = Take::of(
+        |state, all, now| state.replace_nodes(all, now),
+        |state, node, now| state.put_node(node, now),
+        |state, node: Node, now| state.remove_node(&node.name, now),
     );
-    begin.feed(
-        Kind::POD,
-        Part::Pods,
-        pod::FIELDS,
-        Pod::of,
-        Take {
-            replace: |state, _, all, now| state.replace_pods(all, now),
-            put: |state, _, pod, now| state.put_pod(pod, now),
-            remove: |state, _, pod, now| state.remove_pod(&pod.uid, now),
-        },
+    begin.feed(Kind::NODE, Part::Nodes, node::FIELDS, Node::of, take);
+    let take = Take::of(
+        |state, all, now| state.replace_pods(all, now),
+        |state, pod, now| state.put_pod(pod, now),
+        |state, pod: Pod, now| state.remove_pod(&pod.uid, now),
     );
-    begin.feed(
-        BUDGET,
-        Part::Budgets,
-        preempt::FIELDS,
-        Budget::of,
-        Take {
-            replace: |state, _, all, _| state.budgets().replace(all),
-            put: |state, _, budget, _| state.budgets().put(budget),
-            remove: |state, _, budget, _| state.budgets().remove(&budget),
-        },
-    );
-    begin.feed(
-        CLAIM,
-        Part::Claims,
-        volumes::CLAIM_FIELDS,
-        Claim::of,
-        Take {
-            replace: |state, _, all, now| state.volumes(now).replace_claims(all),
-            put: |state, _, claim, now| state.volumes(now).put_claim(claim),
-            remove: |state, _, claim, now| state.volumes(now).remove_claim(&claim),
-        },
-    );
-    begin.feed(
-        VOLUME,
-        Part::Volumes,
-        volumes::VOLUME_FIELDS,
-        Volume::of,
-        Take {
-            replace: |state, _, all, now| state.volumes(now).replace_volumes(all),
-            put: |state, _, volume, now| state.volumes(now).put_volume(volume),
-            remove: |state, _, volume, now| state.volumes(now).remove_volume(&volume),
-        },
-    );
-    begin.feed(
-        CLASS,
-        Part::Classes,
-        volumes::CLASS_FIELDS,
-        Class::of,
-        Take {
-            replace: |state, _, all, now| state.volumes(now).replace_classes(all),
-            put: |state, _, class, now| state.volumes(now).put_class(class),
-            remove: |state, _, class, now| state.volumes(now).remove_class(&class),
-        },
-    );
+    begin.feed(Kind::POD, Part::Pods, pod::FIELDS, Pod::of, take);
+    let take = Take::into(|state, _| state.budgets());
+    begin.feed(BUDGET, Part::Budgets, preempt::FIELDS, Budget::of, take);
+    let take = Take::into(|state, now| &mut state.volumes(now).claims);
+    begin.feed(CLAIM, Part::Claims, volumes::CLAIM_FIELDS, Claim::of, take);
+    let take = Take::into(|state, now| &mut state.volumes(now).volumes);
+    begin.feed(VOLUME, Part::Volumes, volumes::VOLUME_FIELDS, Volume::of, take);
+    let take = Take::into(|state, now| &mut state.volumes(now).classes);
+    begin.feed(CLASS, Part::Classes, volumes::CLASS_FIELDS, Class::of, take);
     for (kind, part) in SELECTING {
-        begin.feed(
-            kind.clone(),
-            *part,
-            owners::FIELDS,
-            Selecting::of,
-            Take {
-                replace: |state, part, all, _| state.owners().replace(part, all),
-                put: |state, part, one, _| state.owners().put(part, one),
-                remove: |state, part, one, _| state.owners().remove(part, &one),
-            },
+        let take = Take::of(
+            |state, all, _| state.owners().replace(*part, all),
+            |state, one, _| state.owners().put(*part, one),
+            |state, one, _| state.owners().remove(*part, &one),
         );
+        begin.feed(kind.clone(), *part, owners::FIELDS, Selecting::of, take);
     }
     tasks
 }

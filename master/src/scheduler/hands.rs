@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::events::{Events, Name, Told, What};
+use super::extender::Extenders;
 use super::mind::Mind;
 use super::pod::{DISRUPTED, PREEMPTED, Pod};
-use super::state::{Decision, Promise};
+use super::state::{Decision, Promise, TROUBLE};
 use crate::controllers::{Client, Delete, Error, Kind};
 
 /// Writes at once: enough for a store to take many with one commit, few enough that one that is slow holds few pods.
@@ -24,13 +26,14 @@ pub struct Hands {
     client: Client,
     mind: Arc<Mind>,
     events: Events,
+    extenders: Extenders,
     free: Arc<Semaphore>,
 }
 
 impl Hands {
     /// Writes through that client, and tells the mind what failed.
-    pub fn new(client: Client, mind: Arc<Mind>, events: Events) -> Self {
-        Self { client, mind, events, free: Arc::new(Semaphore::new(AT_ONCE)) }
+    pub fn new(client: Client, mind: Arc<Mind>, events: Events, extenders: Extenders) -> Self {
+        Self { client, mind, events, extenders, free: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// Waits until one is free; nothing is decided before it can be carried out.
@@ -43,14 +46,63 @@ impl Hands {
         let hands = self.clone();
         tokio::spawn(async move {
             match decision {
-                Decision::Bind { pod, node } => hands.bind(&pod, &node).await,
-                Decision::Refused { pod, words, promise } => hands.refuse(&pod, &words, &promise).await,
+                Decision::Ask { .. } | Decision::AskForRoom { .. } => {
+                    // How many are asked about at once, the mind knows.
+                    drop(free);
+                    if let Some(decision) = hands.ask(decision).await {
+                        let _free = hands.free().await;
+                        hands.write(decision).await;
+                    }
+                }
+                Decision::Bind { .. } | Decision::Refused { .. } => {
+                    hands.write(decision).await;
+                    drop(free);
+                }
             }
-            drop(free);
         });
     }
 
+    /// Asks extenders, and returns what is decided then: something to be written, or once more a question.
+    async fn ask(&self, mut decision: Decision) -> Option<Decision> {
+        loop {
+            decision = match decision {
+                Decision::Ask { pod, choices } => {
+                    let names = choices.nodes.iter().map(|(name, _)| name.clone()).collect();
+                    let opinion = self.extenders.opinion(&pod, names).await;
+                    self.mind.tell(|state, now| state.heard(&pod, choices, opinion, now))?
+                }
+                Decision::AskForRoom { pod, refusal, offers } => {
+                    let offers = self.extenders.spare(&pod, offers).await;
+                    self.mind.tell(|state, now| state.heard_of_room(pod, &refusal, offers, now))?
+                }
+                decided => return Some(decided),
+            }
+        }
+    }
+
+    async fn write(&self, decision: Decision) {
+        match decision {
+            Decision::Bind { pod, node } => self.bind(&pod, &node).await,
+            Decision::Refused { pod, words, reason, promise } => {
+                self.refuse(&pod, (reason, &words), &promise).await;
+            }
+            Decision::Ask { .. } | Decision::AskForRoom { .. } => {}
+        }
+    }
+
     async fn bind(&self, pod: &Pod, node: &str) {
+        match self.extenders.bind(pod, node).await {
+            None => self.bind_here(pod, node).await,
+            Some(Ok(())) => self.is_bound(pod, node),
+            Some(Err(error)) => {
+                tracing::warn!(pod = pod.key(), node, error, "an extender gives a pod no node; trying again");
+                self.mind.tell(|state, now| state.unbound(&pod.uid, now));
+                self.refuse(pod, (TROUBLE, &error), &Promise::Stays).await;
+            }
+        }
+    }
+
+    async fn bind_here(&self, pod: &Pod, node: &str) {
         let binding = json!({
             "apiVersion": "v1",
             "kind": "Binding",
@@ -58,14 +110,7 @@ impl Hands {
             "target": {"kind": "Node", "name": node},
         });
         match self.client.ask_of(&Kind::POD, &pod.namespace, &pod.name, "binding", binding).await {
-            Ok(_) => {
-                tracing::debug!(pod = pod.key(), node, "a pod has its node");
-                self.events.tell(Told {
-                    pod: Name::of(pod),
-                    what: What::Scheduled,
-                    message: format!("Successfully assigned {} to {node}", pod.key()),
-                });
-            }
+            Ok(_) => self.is_bound(pod, node),
             Err(error) => {
                 tell_of(&error, pod, node);
                 self.mind.tell(|state, now| state.unbound(&pod.uid, now));
@@ -73,17 +118,28 @@ impl Hands {
         }
     }
 
-    async fn refuse(&self, pod: &Pod, words: &str, promise: &Promise) {
+    fn is_bound(&self, pod: &Pod, node: &str) {
+        tracing::debug!(pod = pod.key(), node, "a pod has its node");
+        self.events.tell(Told {
+            pod: Name::of(pod),
+            what: What::Scheduled,
+            message: format!("Successfully assigned {} to {node}", pod.key()),
+        });
+    }
+
+    /// Says why a pod has no node, in a word and a sentence, and does what is promised to it.
+    async fn refuse(&self, pod: &Pod, why: (&str, &str), promise: &Promise) {
+        let words = why.1;
         self.events.tell(Told { pod: Name::of(pod), what: What::Refused, message: words.to_owned() });
         let node = match promise {
             Promise::Stays => pod.nominated.as_str(),
             Promise::Over => "",
             Promise::Made { node, .. } => node,
         };
-        let is_told = |(reason, message): &(String, String)| reason == UNSCHEDULABLE && message == words;
+        let is_told = |(reason, message): &(String, String)| (reason.as_str(), message.as_str()) == why;
         if !pod.told.as_ref().is_some_and(is_told) || pod.nominated != node {
             tracing::debug!(pod = pod.key(), why = words, node, "no node can have a pod");
-            if let Err(error) = self.tell(pod, words, node).await
+            if let Err(error) = self.tell(pod, why, node).await
                 && !error.is_not_found()
             {
                 tracing::debug!(
@@ -145,7 +201,7 @@ impl Hands {
         let condition = json!({
             "type": DISRUPTED, "status": "True", "reason": PREEMPTED,
             "message": format!("{}: preempting to accommodate a higher priority pod", pod.scheduler),
-            "lastTransitionTime": now(),
+            "lastTransitionTime": seconds(Timestamp::now()),
         });
         let (namespace, name) = (&victim.namespace, &victim.name);
         let patch = json!({"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}});
@@ -162,10 +218,10 @@ impl Hands {
     }
 
     /// Writes the condition and the node that the pod is promised, unless it has one by now.
-    async fn tell(&self, pod: &Pod, words: &str, promised: &str) -> Result<(), Error> {
+    async fn tell(&self, pod: &Pod, why: (&str, &str), promised: &str) -> Result<(), Error> {
         let mut version = pod.revision.clone();
         for _ in 0..TRIES {
-            match self.write_status(pod, &version, words, promised).await {
+            match self.write_status(pod, &version, why, promised).await {
                 Err(error) if error.is_conflict() => {}
                 written => return written,
             }
@@ -178,11 +234,17 @@ impl Hands {
         Ok(())
     }
 
-    async fn write_status(&self, pod: &Pod, version: &str, words: &str, promised: &str) -> Result<(), Error> {
+    async fn write_status(
+        &self,
+        pod: &Pod,
+        version: &str,
+        (reason, words): (&str, &str),
+        promised: &str,
+    ) -> Result<(), Error> {
         let mut condition =
-            json!({"type": "PodScheduled", "status": "False", "reason": UNSCHEDULABLE, "message": words});
+            json!({"type": "PodScheduled", "status": "False", "reason": reason, "message": words});
         if pod.told.is_none() {
-            condition["lastTransitionTime"] = now().into();
+            condition["lastTransitionTime"] = seconds(Timestamp::now()).into();
         }
         let mut patch =
             json!({"metadata": {"resourceVersion": version}, "status": {"conditions": [condition]}});
@@ -200,14 +262,6 @@ fn withdrawn(pod: &Pod) -> Value {
         "metadata": {"uid": pod.uid, "resourceVersion": pod.revision}, "status": {"nominatedNodeName": null},
     })
 }
-
-/// As times stand in objects.
-fn now() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// Why a pod waits, as its condition says it.
-const UNSCHEDULABLE: &str = "Unschedulable";
 
 fn tell_of(error: &Error, pod: &Pod, node: &str) {
     let (pod, error_text) = (pod.key(), error.whole());

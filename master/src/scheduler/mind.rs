@@ -36,9 +36,10 @@ impl Mind {
     }
 
     /// Has something taken in.
-    pub fn tell(&self, what: impl FnOnce(&mut State, Instant)) {
-        what(&mut self.lock(), Instant::now());
+    pub fn tell<T>(&self, what: impl FnOnce(&mut State, Instant) -> T) -> T {
+        let told = what(&mut self.lock(), Instant::now());
         self.wake.notify_one();
+        told
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -8,9 +8,11 @@ mod amounts;
 mod cluster;
 mod config;
 mod events;
+mod extender;
 mod feeds;
 mod filter;
 mod hands;
+mod keyed;
 mod labels;
 mod mind;
 mod node;
@@ -35,6 +37,7 @@ use tokio::sync::watch;
 
 pub use self::config::Config;
 use self::events::Events;
+use self::extender::Extenders;
 use self::hands::Hands;
 use self::mind::Mind;
 use crate::controllers::{Client, Lease};
@@ -57,7 +60,8 @@ async fn schedule(client: Client, config: &Config) {
     let mut tasks = feeds::follow_all(&client, &mind);
     let (events, told) = Events::new();
     tasks.spawn(events::write(client.clone(), told));
-    let hands = Hands::new(client, mind.clone(), events);
+    let extenders = Extenders::new(config.extenders.clone(), client.clone());
+    let hands = Hands::new(client, mind.clone(), events, extenders);
     loop {
         let free = hands.free().await;
         let decision = mind.next().await;

@@ -1,9 +1,11 @@
 //! Where a pod goes: which nodes may have it, which of those is best, and if there is none, why. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cluster::Cluster;
 use super::config::Strategy;
+use super::extender::Opinion;
 use super::filter::{Kind, Prepared, Why, crowded};
 use super::node::{Node, NodeId, Slot};
 use super::pod::{Pod, Spread};
@@ -66,18 +68,37 @@ impl Turn {
     }
 }
 
+/// Nodes that may have a pod, for others to have a say in.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Their names and scores.
+    pub nodes: Vec<(String, i64)>,
+    /// What the others said that were asked.
+    refusal: Refusal,
+}
+
+impl Choices {
+    /// Why there is nothing to choose from.
+    ///
+    /// # Errors
+    /// The choices, where there are any.
+    pub fn nowhere(self) -> Result<Refusal, Self> {
+        if self.nodes.is_empty() { Ok(self.refusal) } else { Err(self) }
+    }
+}
+
+/// What became of choices in which others had a say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Chosen {
+    /// The pod is placed, or is not.
+    Placed(Placement),
+    /// Those that were left have been taken meanwhile.
+    Overtaken,
+}
+
 /// Decides about a pod, whose terms the cluster counts, as it does those of how it is spread unless it says so itself.
 pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Placement {
-    if let Err(words) = cluster.volumes().asked(pod) {
-        return Placement::Nowhere(Refusal {
-            nodes: cluster.count(),
-            of_claims: Some(words),
-            ..Refusal::default()
-        });
-    }
-    let crowded = crowded(cluster, pod);
-    let cluster = &*cluster;
-    let (feasible, refusal) = feasible(cluster, pod, &crowded, turn);
+    let (feasible, refusal) = look(cluster, pod, turn);
     let best = match feasible.as_slice() {
         [] => return Placement::Nowhere(refusal),
         [only] => *only,
@@ -87,6 +108,61 @@ pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut T
         Some((_, node)) => Placement::On(node.name.clone()),
         None => Placement::Nowhere(refusal),
     }
+}
+
+/// The same as far as it goes before others have their say.
+pub fn choices(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Choices {
+    let (feasible, refusal) = look(cluster, pod, turn);
+    let scores = scores(cluster, pod, manner, &feasible);
+    let named = |(id, score): (&NodeId, i64)| cluster.node(*id).map(|(_, node)| (node.name.clone(), score));
+    Choices { nodes: feasible.iter().zip(scores).filter_map(named).collect(), refusal }
+}
+
+/// Decides once others have had their say: the best that is left and may have the pod still.
+pub fn choose(
+    cluster: &mut Cluster,
+    pod: &Pod,
+    choices: Choices,
+    opinion: &Opinion,
+    turn: &mut Turn,
+) -> Chosen {
+    let Choices { nodes, mut refusal } = choices;
+    let mut left: Vec<(&String, i64, u64)> = Vec::new();
+    for (name, score) in &nodes {
+        if let Some(liked) = opinion.scores.get(name) {
+            left.push((name, score.saturating_add(*liked), turn.next()));
+        }
+    }
+    left.sort_by_key(|(_, score, chance)| (Reverse(*score), *chance));
+    let crowded = crowded(cluster, pod);
+    let prepared = Prepared::of(cluster, pod);
+    let is_free = |name: &str| {
+        cluster.named(name).is_some_and(|(id, slot, node)| {
+            !crowded.contains_key(&id) && prepared.refuses(slot, node).is_none()
+        })
+    };
+    if let Some((name, ..)) = left.iter().find(|(name, ..)| is_free(name)) {
+        return Chosen::Placed(Placement::On((*name).clone()));
+    }
+    if !left.is_empty() {
+        return Chosen::Overtaken;
+    }
+    for (name, why) in &opinion.refused {
+        if let Some((id, ..)) = cluster.named(name) {
+            refusal.add(id, vec![why.clone()]);
+        }
+    }
+    Chosen::Placed(Placement::Nowhere(refusal))
+}
+
+/// Nodes that may have the pod, and what the others said that were asked.
+fn look(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> (Vec<NodeId>, Refusal) {
+    if let Err(words) = cluster.volumes().asked(pod) {
+        let refusal = Refusal { nodes: cluster.count(), of_claims: Some(words), ..Refusal::default() };
+        return (Vec::new(), refusal);
+    }
+    let crowded = crowded(cluster, pod);
+    feasible(cluster, pod, &crowded, turn)
 }
 
 /// Nodes that may have the pod, as many as are enough to choose from, and what the others said that were asked.

@@ -33,6 +33,8 @@ enum Waits {
     Gated,
     /// Somebody is placing it now; since that change.
     Taken(u64),
+    /// For others to be done with extenders, in its old order.
+    Line(Rank),
 }
 
 #[derive(Debug)]
@@ -53,6 +55,7 @@ pub struct Queue {
     ready: BTreeSet<(Rank, String)>,
     pausing: BTreeSet<(Instant, String)>,
     waiting: BTreeSet<(Instant, String)>,
+    line: BTreeSet<(Rank, String)>,
     /// Counts changes and arrivals.
     clock: u64,
     /// When something last happened that could help.
@@ -85,7 +88,7 @@ impl Queue {
                     _ if is_same => {}
                     _ if is_gated => self.set(&uid, Waits::Gated),
                     Waits::Gated => self.make_ready(&uid),
-                    Waits::Ready(_) => self.make_ready(&uid),
+                    Waits::Ready(_) | Waits::Line(_) => self.make_ready(&uid),
                     Waits::Until(_) | Waits::Change(_) => self.resume(&uid, now),
                 }
             }
@@ -116,6 +119,36 @@ impl Queue {
         };
         self.set(&uid, Waits::Taken(self.clock));
         self.entries.get(&uid).map(|entry| entry.pod.clone()).ok_or(None)
+    }
+
+    /// The pod, while somebody is placing it.
+    pub fn taken(&self, uid: &str) -> Option<Arc<Pod>> {
+        let entry = self.entries.get(uid)?;
+        matches!(entry.waits, Waits::Taken(_)).then(|| entry.pod.clone())
+    }
+
+    /// Whether it waits for a node.
+    pub fn has(&self, uid: &str) -> bool {
+        self.entries.contains_key(uid)
+    }
+
+    /// Somebody was quicker: the pod is looked at again at once.
+    pub fn again(&mut self, uid: &str) {
+        self.make_ready(uid);
+    }
+
+    /// The pod lets others go before until somebody is let in.
+    pub fn line_up(&mut self, uid: &str) {
+        self.clock += 1;
+        let Some(entry) = self.entries.get(uid) else { return };
+        self.set(uid, Waits::Line((Reverse(entry.pod.wants.priority), self.clock)));
+    }
+
+    /// Whoever is the first of those who were lined up may go on.
+    pub fn let_in(&mut self) {
+        if let Some((_, uid)) = self.line.first().cloned() {
+            self.make_ready(&uid);
+        }
     }
 
     /// No node could have the pod; what changes of these kinds could help it.
@@ -150,15 +183,19 @@ impl Queue {
 
     /// Something changed of these kinds: pods that it could help are looked at again.
     pub fn changed(&mut self, kinds: &[Kind], now: Instant) {
+        if kinds.is_empty() {
+            return;
+        }
         self.clock += 1;
-        for kind in kinds {
+        let kinds = || kinds.iter().chain([&Kind::Extender]);
+        for kind in kinds() {
             self.helped.insert(*kind, self.clock);
         }
-        if !kinds.iter().any(|kind| self.cares.get(kind).is_some_and(|count| *count > 0)) {
+        if !kinds().any(|kind| self.cares.get(kind).is_some_and(|count| *count > 0)) {
             return;
         }
         let helps = |uid: &String| {
-            self.entries.get(uid).is_some_and(|entry| kinds.iter().any(|kind| entry.kinds.contains(kind)))
+            self.entries.get(uid).is_some_and(|entry| kinds().any(|kind| entry.kinds.contains(kind)))
         };
         let helped: Vec<String> =
             self.waiting.iter().map(|(_, uid)| uid).filter(|uid| helps(uid)).cloned().collect();
@@ -193,7 +230,7 @@ impl Queue {
         let Some(entry) = self.entries.get(uid) else { return };
         let priority = Reverse(entry.pod.wants.priority);
         let since = match entry.waits {
-            Waits::Ready((_, since)) => since,
+            Waits::Ready((_, since)) | Waits::Line((_, since)) => since,
             Waits::Until(_) | Waits::Change(_) | Waits::Gated | Waits::Taken(_) => self.clock,
         };
         self.set(uid, Waits::Ready((priority, since)));
@@ -219,6 +256,7 @@ impl Queue {
         entry.waits = waits;
         match waits {
             Waits::Ready(rank) => drop(self.ready.insert((rank, uid.to_owned()))),
+            Waits::Line(rank) => drop(self.line.insert((rank, uid.to_owned()))),
             Waits::Until(at) => drop(self.pausing.insert((at, uid.to_owned()))),
             Waits::Change(since) => {
                 self.waiting.insert((since, uid.to_owned()));
@@ -234,6 +272,7 @@ impl Queue {
         let Some(entry) = self.entries.get(uid) else { return };
         match entry.waits {
             Waits::Ready(rank) => drop(self.ready.remove(&(rank, uid.to_owned()))),
+            Waits::Line(rank) => drop(self.line.remove(&(rank, uid.to_owned()))),
             Waits::Until(at) => drop(self.pausing.remove(&(at, uid.to_owned()))),
             Waits::Change(since) => {
                 self.waiting.remove(&(since, uid.to_owned()));

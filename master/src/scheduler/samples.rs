@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::cluster::Cluster;
 use super::node::Node;
+use super::place::{Refusal, Turn};
 use super::pod::Pod;
+use super::preempt::{Budgets, Room, candidates};
 
 /// A node of four cores and 8 GiB in that zone, with these fields of `spec`.
 pub fn node_with(name: &str, zone: &str, spec: Value) -> Node {
@@ -63,4 +65,9 @@ pub fn near(side: &str, app: &str, key: &str) -> Value {
 pub fn spread(key: &str, max_skew: i64, when: &str) -> Value {
     json!({"topologySpreadConstraints": [{"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": when,
         "labelSelector": {"matchLabels": {"app": "web"}}}]})
+}
+
+/// Looks for room for a pod that was refused.
+pub fn find(cluster: &mut Cluster, pod: &Pod, refusal: &Refusal, budgets: &Budgets, turn: &mut Turn) -> Room {
+    candidates(cluster, pod, refusal, budgets, turn).map_or_else(|room| room, Room::of)
 }

@@ -7,13 +7,14 @@ use tokio::time::Instant;
 
 use super::cluster::Cluster;
 use super::config::{Config, Strategy};
+use super::extender::{Extender, Offer, Opinion};
 use super::filter::Kind;
 use super::labels::Labels;
 use super::node::Node;
 use super::owners::Owners;
-use super::place::{Manner, Placement, Turn, place};
-use super::pod::Pod;
-use super::preempt::{self, Budgets, Room};
+use super::place::{Choices, Chosen, Manner, Placement, Refusal, Turn, choices, choose, place};
+use super::pod::{Pod, Spread};
+use super::preempt::{self, Budgets, Candidate, Room};
 use super::queue::Queue;
 use super::volumes::Volumes;
 
@@ -27,12 +28,30 @@ pub enum Decision {
         /// The name of the node.
         node: String,
     },
+    /// Extenders are asked where it goes; the answer is for [`State::heard`].
+    Ask {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// What there is to choose from.
+        choices: Choices,
+    },
+    /// Extenders are asked who may be ended for it; the answer is for [`State::heard_of_room`].
+    AskForRoom {
+        /// The pod.
+        pod: Arc<Pod>,
+        /// Why no node can have it now.
+        refusal: Refusal,
+        /// What could be had.
+        offers: Vec<Offer>,
+    },
     /// No node can have it now.
     Refused {
         /// The pod.
         pod: Arc<Pod>,
         /// Why, for people.
         words: String,
+        /// Why, in a word.
+        reason: &'static str,
         /// What becomes of the node that it is promised.
         promise: Promise,
     },
@@ -55,6 +74,14 @@ pub enum Promise {
         outdone: Vec<Arc<Pod>>,
     },
 }
+
+/// Why a pod waits, as its condition says it: no node can have it.
+const UNSCHEDULABLE: &str = "Unschedulable";
+/// The same where somebody who is to be asked does not answer.
+pub const TROUBLE: &str = "SchedulerError";
+
+/// Pods about which extenders are asked at once: one that is slow has no more of them wait, and is asked no more at a time.
+const MOST_ASKED: usize = 32;
 
 /// What a pod that is there changes for others.
 const COMES: &[Kind] = &[Kind::Neighbours, Kind::Spread];
@@ -105,7 +132,7 @@ impl Part {
 }
 
 /// Everything the scheduler knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct State {
     /// How those score whose pods are placed here, by their names.
     profiles: HashMap<String, Strategy>,
@@ -115,13 +142,28 @@ pub struct State {
     budgets: Budgets,
     owners: Owners,
     read: HashSet<Part>,
+    extenders: Arc<[Extender]>,
+    /// About how many pods extenders are asked where they go.
+    asked: usize,
 }
 
 impl State {
     /// Nothing is known yet but what was set.
     pub fn of(config: &Config) -> Self {
         let named = config.profiles.iter().map(|profile| (profile.name.clone(), profile.strategy));
-        Self { profiles: named.collect(), ..Self::default() }
+        let unheeded = config.extenders.iter().flat_map(|extender| extender.unheeded.iter().cloned());
+        let cluster = Cluster::without(unheeded.collect());
+        Self {
+            profiles: named.collect(),
+            cluster,
+            queue: Queue::default(),
+            turn: Turn::default(),
+            budgets: Budgets::default(),
+            owners: Owners::default(),
+            read: HashSet::new(),
+            extenders: config.extenders.clone(),
+            asked: 0,
+        }
     }
 
     /// That part has been read whole.
@@ -251,26 +293,124 @@ impl State {
         if !Part::ALL.iter().all(|part| self.read.contains(part)) {
             return Err(None);
         }
-        let pod = self.queue.take(now)?;
-        self.cluster.make_room();
-        self.cluster.learn(&pod);
-        let usual = self.owners.spread(&pod);
-        self.cluster.learn_terms(usual.iter().map(|spread| &spread.term));
+        let (pod, is_asked) = loop {
+            let pod = self.queue.take(now)?;
+            let is_asked = self.extenders.iter().any(|extender| extender.chooses_for(&pod));
+            if !is_asked || self.asked < MOST_ASKED {
+                break (pod, is_asked);
+            }
+            // Those about whom nobody is asked go on meanwhile.
+            self.queue.line_up(&pod.uid);
+        };
+        let usual = self.prepare(&pod);
         let strategy = self.profiles.get(&pod.scheduler).copied().unwrap_or_default();
         let manner = Manner { usual: &usual, strategy };
-        Ok(match place(&mut self.cluster, &pod, &manner, &mut self.turn) {
+        if !is_asked {
+            let placement = place(&mut self.cluster, &pod, &manner, &mut self.turn);
+            return Ok(self.placed(pod, placement, now));
+        }
+        let choices = choices(&mut self.cluster, &pod, &manner, &mut self.turn);
+        Ok(match choices.nowhere() {
+            Err(choices) => {
+                self.asked += 1;
+                Decision::Ask { pod, choices }
+            }
+            Ok(refusal) => self.refused(pod, refusal, now),
+        })
+    }
+
+    /// Extenders have said where a pod may go, or what keeps them from it. What is decided then, unless the pod has gone its
+    /// way meanwhile.
+    pub fn heard(
+        &mut self,
+        pod: &Pod,
+        choices: Choices,
+        opinion: Result<Opinion, String>,
+        now: Instant,
+    ) -> Option<Decision> {
+        self.asked -= 1;
+        self.queue.let_in();
+        let pod = self.queue.taken(&pod.uid)?;
+        let opinion = match opinion {
+            Ok(opinion) => opinion,
+            Err(words) => {
+                self.queue.mishap(&pod.uid, now);
+                return Some(Decision::Refused { pod, words, reason: TROUBLE, promise: Promise::Stays });
+            }
+        };
+        self.prepare(&pod);
+        match choose(&mut self.cluster, &pod, choices, &opinion, &mut self.turn) {
+            Chosen::Placed(placement) => Some(self.placed(pod, placement, now)),
+            Chosen::Overtaken => {
+                self.queue.again(&pod.uid);
+                None
+            }
+        }
+    }
+
+    /// Extenders have said who may be ended for a pod that no node could have, or what keeps them from it. What is decided then, unless the pod has gone its way meanwhile.
+    pub fn heard_of_room(
+        &mut self,
+        pod: Arc<Pod>,
+        refusal: &Refusal,
+        offers: Result<Vec<Offer>, String>,
+        now: Instant,
+    ) -> Option<Decision> {
+        if self.cluster.has(&pod.uid) || !self.queue.has(&pod.uid) {
+            return None;
+        }
+        let room = match offers {
+            Ok(offers) => {
+                let candidate = |Offer { node, victims, violations }: Offer| {
+                    let (node, ..) = self.cluster.named(&node)?;
+                    Some(Candidate { node, victims, violations })
+                };
+                Room::of(offers.into_iter().filter_map(candidate).collect())
+            }
+            Err(why) => Room::Nowhere(why),
+        };
+        let words = refusal.words(room.words());
+        let promise = self.promise(&pod, room, now);
+        Some(Decision::Refused { promise, pod, words, reason: UNSCHEDULABLE })
+    }
+
+    /// Has everything counted that the pod asks; how it is spread unless it says so itself.
+    fn prepare(&mut self, pod: &Pod) -> Vec<Spread> {
+        self.cluster.make_room();
+        self.cluster.learn(pod);
+        let usual = self.owners.spread(pod);
+        self.cluster.learn_terms(usual.iter().map(|spread| &spread.term));
+        usual
+    }
+
+    fn placed(&mut self, pod: Arc<Pod>, placement: Placement, now: Instant) -> Decision {
+        match placement {
             Placement::On(node) => {
-                self.cluster.nominees_mut().remove(&pod.uid);
+                // What it is promised it needs again should that fail.
                 self.cluster.put_pod(pod.clone(), &node, true);
                 Decision::Bind { pod, node }
             }
-            Placement::Nowhere(refusal) => {
-                self.queue.refused(&pod.uid, refusal.kinds(), now);
-                let room = preempt::find(&mut self.cluster, &pod, &refusal, &self.budgets, &mut self.turn);
-                let words = refusal.words(room.words());
-                Decision::Refused { promise: self.promise(&pod, room, now), pod, words }
+            Placement::Nowhere(refusal) => self.refused(pod, refusal, now),
+        }
+    }
+
+    fn refused(&mut self, pod: Arc<Pod>, refusal: Refusal, now: Instant) -> Decision {
+        self.queue.refused(&pod.uid, refusal.kinds(), now);
+        let (cluster, turn) = (&mut self.cluster, &mut self.turn);
+        let room = match preempt::candidates(cluster, &pod, &refusal, &self.budgets, turn) {
+            Ok(found) if self.extenders.iter().any(|extender| extender.spares_for(&pod)) => {
+                let offer = |Candidate { node, victims, violations }: Candidate| {
+                    let (_, node) = self.cluster.node(node)?;
+                    Some(Offer { node: node.name.clone(), victims, violations })
+                };
+                let offers = found.into_iter().filter_map(offer).collect();
+                return Decision::AskForRoom { pod, refusal, offers };
             }
-        })
+            Ok(found) => Room::of(found),
+            Err(room) => room,
+        };
+        let words = refusal.words(room.words());
+        Decision::Refused { promise: self.promise(&pod, room, now), pod, words, reason: UNSCHEDULABLE }
     }
 
     fn promise(&mut self, pod: &Arc<Pod>, room: Room, now: Instant) -> Promise {
@@ -284,7 +424,9 @@ impl State {
         };
         let name = self.cluster.node(found.node).map(|(_, node)| node.name.clone());
         let Some(node) = name else { return Promise::Stays };
-        let outdone = self.cluster.nominees().outdone(pod, &node);
+        let mut outdone = self.cluster.nominees().outdone(pod, &node);
+        // Who is being given a node does not wait for one.
+        outdone.retain(|other| !self.cluster.has(&other.uid));
         for other in &outdone {
             self.cluster.nominees_mut().remove(&other.uid);
             self.queue.look_again(&other.uid, now);

@@ -1,9 +1,8 @@
 //! Claims of pods, the volumes they are bound to, and when a class binds them.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
+use super::keyed::{Keyed, Place, Table};
 use super::pod::{NodeTerm, Pod};
 use super::read::{at, list, text_at, texts};
 use crate::controllers::Json;
@@ -31,7 +30,7 @@ const BOUND: &str = "pv.kubernetes.io/bind-completed";
 /// A PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Claim {
-    key: (String, String),
+    key: Place,
     volume: String,
     class: String,
     is_bound: bool,
@@ -93,12 +92,39 @@ impl Class {
     }
 }
 
+impl Keyed for Claim {
+    type Key = Place;
+
+    fn key(&self) -> &Place {
+        &self.key
+    }
+}
+
+impl Keyed for Volume {
+    type Key = String;
+
+    fn key(&self) -> &String {
+        &self.name
+    }
+}
+
+impl Keyed for Class {
+    type Key = String;
+
+    fn key(&self) -> &String {
+        &self.name
+    }
+}
+
 /// All claims, volumes and classes there are.
 #[derive(Debug, Default)]
 pub struct Volumes {
-    claims: HashMap<(String, String), Claim>,
-    volumes: HashMap<String, Volume>,
-    classes: HashMap<String, Class>,
+    /// Claims.
+    pub claims: Table<Claim>,
+    /// Volumes.
+    pub volumes: Table<Volume>,
+    /// Classes.
+    pub classes: Table<Class>,
 }
 
 /// What the claims of a pod ask of nodes.
@@ -115,51 +141,6 @@ pub struct Asked<'a> {
 }
 
 impl Volumes {
-    /// Takes in all claims there are.
-    pub fn replace_claims(&mut self, claims: Vec<Claim>) {
-        self.claims = claims.into_iter().map(|claim| (claim.key.clone(), claim)).collect();
-    }
-
-    /// Takes in a claim as it is now.
-    pub fn put_claim(&mut self, claim: Claim) {
-        self.claims.insert(claim.key.clone(), claim);
-    }
-
-    /// Takes a claim out.
-    pub fn remove_claim(&mut self, claim: &Claim) {
-        self.claims.remove(&claim.key);
-    }
-
-    /// Takes in all volumes there are.
-    pub fn replace_volumes(&mut self, volumes: Vec<Volume>) {
-        self.volumes = volumes.into_iter().map(|volume| (volume.name.clone(), volume)).collect();
-    }
-
-    /// Takes in a volume as it is now.
-    pub fn put_volume(&mut self, volume: Volume) {
-        self.volumes.insert(volume.name.clone(), volume);
-    }
-
-    /// Takes a volume out.
-    pub fn remove_volume(&mut self, volume: &Volume) {
-        self.volumes.remove(&volume.name);
-    }
-
-    /// Takes in all classes there are.
-    pub fn replace_classes(&mut self, classes: Vec<Class>) {
-        self.classes = classes.into_iter().map(|class| (class.name.clone(), class)).collect();
-    }
-
-    /// Takes in a class as it is now.
-    pub fn put_class(&mut self, class: Class) {
-        self.classes.insert(class.name.clone(), class);
-    }
-
-    /// Takes a class out.
-    pub fn remove_class(&mut self, class: &Class) {
-        self.classes.remove(&class.name);
-    }
-
     /// What the claims of a pod ask of nodes.
     ///
     /// # Errors

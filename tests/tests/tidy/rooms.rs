@@ -34,8 +34,7 @@ const ROOMS: &[Room] = &[
     Room { name: "cgroups", may: &["observed", "runtime::spec"], never: ENGINE },
     Room { name: "runtime", may: &["observed", "metrics"], never: &[] },
     Room { name: "observe", may: &["observed", "runtime", "metrics", "health"], never: ENGINE },
-    Room { name: "unverified", may: &[], never: ASYNC },
-    Room { name: "probes", may: &["observed", "runtime", "report", "metrics", "unverified"], never: ENGINE },
+    Room { name: "probes", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
     Room { name: "volumes", may: &["observed", "report", "spec", "runtime::spec", "disk"], never: ENGINE },
     Room { name: "images", may: &["observed", "runtime", "report", "metrics"], never: ENGINE },
     Room { name: "network", may: &["observed", "runtime", "report", "disk"], never: &["bollard"] },
@@ -59,7 +58,7 @@ const ROOMS: &[Room] = &[
         may: &["observed", "runtime", "stats", "status", "report", "metrics", "health"],
         never: ENGINE,
     },
-    Room { name: "identity", may: &["options", "report", "disk", "unverified"], never: ENGINE },
+    Room { name: "identity", may: &["options", "report", "disk"], never: ENGINE },
     Room {
         name: "cluster",
         may: &[

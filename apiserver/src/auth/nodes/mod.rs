@@ -116,12 +116,16 @@ impl follow::Index for Index {
 
     fn take_in(&mut self, kind: Kind, object: &store::Object) {
         let own = Object::new(kind, object.namespace(), object.name());
+        // One that waits for a node is nobody's yet.
+        if kind == Kind::Pod && object.field("spec.nodeName") == Some("") {
+            return self.remove(&own);
+        }
         // Of a pod hardly any write changes what it names: it is not even read then.
         let said = if kind == Kind::Pod { names::said(object.json()) } else { None };
         if said.is_some_and(|said| self.has_heard(&own, said)) {
             return;
         }
-        self.put(kind, &object.decode());
+        self.put(kind, &object.decode_bare());
         if let Some(said) = said {
             self.note(&own, said);
         }

@@ -176,8 +176,8 @@ impl Client {
     pub async fn named(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Option<Json>, Error> {
         let mut found = None;
         let path = kind.path(namespace, "");
-        self.pages(format!("{path}?fieldSelector=metadata.name%3D{name}"), |object| found = Some(object))
-            .await?;
+        let path = format!("{path}?fieldSelector=metadata.name%3D{name}");
+        self.pages(path, Sieve::Everything, |object| found = Some(object)).await?;
         Ok(found)
     }
 
@@ -210,7 +210,21 @@ impl Client {
         namespace: &str,
         each: impl FnMut(Json) + Send,
     ) -> Result<String, Error> {
-        self.pages(format!("{}?limit={PAGE}", kind.path(namespace, "")), each).await
+        self.list_of(kind, namespace, Sieve::Everything, each).await
+    }
+
+    /// The same where of each no more is read than that.
+    ///
+    /// # Errors
+    /// As of [`Self::list`].
+    pub async fn list_of(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        object: Sieve,
+        each: impl FnMut(Json) + Send,
+    ) -> Result<String, Error> {
+        self.pages(format!("{}?limit={PAGE}", kind.path(namespace, "")), object, each).await
     }
 
     /// What in a namespace has all of these labels.
@@ -228,15 +242,22 @@ impl Client {
         let path = kind.path(namespace, "");
         let mut found = Vec::new();
         let first = format!("{path}?limit={PAGE}&labelSelector={}", labels.join(","));
-        self.pages(first, |object| found.push(object)).await?;
+        self.pages(first, Sieve::Everything, |object| found.push(object)).await?;
         Ok(found)
     }
 
-    async fn pages(&self, first: String, mut each: impl FnMut(Json) + Send) -> Result<String, Error> {
+    async fn pages(
+        &self,
+        first: String,
+        object: Sieve,
+        mut each: impl FnMut(Json) + Send,
+    ) -> Result<String, Error> {
+        let sieve = Sieve::nothing().with("metadata").with_part("items", object);
         let mut token = String::new();
         loop {
             let page = format!("{first}{token}");
-            let mut list = self.ask(Method::GET, &page, None).await?;
+            let request = self.request(Method::GET, &page).header(header::ACCEPT, "application/json");
+            let mut list = read_by(&sieve, self.send(request.body(Body::empty())).await?).await?;
             if let Some(Value::Array(items)) = list.remove("items") {
                 for item in items {
                     if let Value::Object(item) = item {
@@ -397,11 +418,18 @@ impl Client {
 }
 
 async fn read(response: Response<Body>) -> Result<Json, Error> {
+    read_by(&Sieve::Everything, response).await
+}
+
+/// So much of an answer.
+async fn read_by(sieve: &Sieve, response: Response<Body>) -> Result<Json, Error> {
     if !response.status().is_success() {
         return Err(refused(response).await);
     }
-    let bytes = all(response.into_body()).await?;
-    serde_json::from_slice(&bytes).map_err(Error::Unreadable)
+    match sieve.read(&all(response.into_body()).await?).map_err(Error::Unreadable)? {
+        Value::Object(object) => Ok(object),
+        other => serde_json::from_value(other).map_err(Error::Unreadable),
+    }
 }
 
 /// What a refusal says.

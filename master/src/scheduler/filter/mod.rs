@@ -32,6 +32,8 @@ pub struct Prepared<'a> {
     claims: Claims<'a>,
     neighbours: Neighbours<'a>,
     skews: Skews<'a>,
+    /// Resources that somebody else counts.
+    unheeded: &'a [String],
 }
 
 impl<'a> Prepared<'a> {
@@ -42,6 +44,7 @@ impl<'a> Prepared<'a> {
             claims: Claims::of(cluster, pod),
             neighbours: Neighbours::of(cluster, pod),
             skews: Skews::of(cluster, pod),
+            unheeded: cluster.unheeded(),
         }
     }
 
@@ -54,7 +57,7 @@ impl<'a> Prepared<'a> {
             .or_else(|| one(taints::refuses(pod, node)))
             .or_else(|| one(node_affinity::refuses(pod, node)))
             .or_else(|| one(ports::refuses(pod, slot)))
-            .or_else(|| resources::refuses(pod, slot, node))
+            .or_else(|| resources::refuses(pod, slot, node, self.unheeded))
             .or_else(|| self.claims.refuses(node))
             .or_else(|| one(self.skews.refuses(node)))
             .or_else(|| one(self.neighbours.refuses(node)))

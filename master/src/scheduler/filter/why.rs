@@ -23,11 +23,13 @@ pub enum Kind {
     Neighbours,
     /// Claims and the volumes they are bound to.
     Volumes,
+    /// An extender, of whom nobody knows what he goes by: anything.
+    Extender,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoNodes,
         Self::Unschedulable,
         Self::Name,
@@ -38,6 +40,7 @@ impl Kind {
         Self::Spread,
         Self::Neighbours,
         Self::Volumes,
+        Self::Extender,
     ];
 }
 
@@ -81,6 +84,13 @@ pub enum Why {
     Unbound,
     /// A claim is bound to a volume that is not there.
     VolumeGone,
+    /// An extender says no; `never` where it would be so without any pods there.
+    Extender {
+        /// What he says.
+        words: String,
+        /// Not even an empty node would do.
+        never: bool,
+    },
 }
 
 impl Why {
@@ -96,6 +106,7 @@ impl Why {
             Self::Skew | Self::SkewLabel => Kind::Spread,
             Self::NotNear | Self::NotApart | Self::Repelled => Kind::Neighbours,
             Self::ClaimTaken | Self::VolumeAffinity | Self::Unbound | Self::VolumeGone => Kind::Volumes,
+            Self::Extender { .. } => Kind::Extender,
         }
     }
 
@@ -108,7 +119,7 @@ impl Why {
             | Self::NotApart
             | Self::Repelled
             | Self::ClaimTaken => true,
-            Self::Insufficient { never, .. } => !never,
+            Self::Insufficient { never, .. } | Self::Extender { never, .. } => !never,
             Self::Unschedulable
             | Self::OtherName
             | Self::Taint(..)
@@ -131,6 +142,7 @@ impl Why {
             Self::Ports => "node(s) didn't have free ports for the requested pod ports".to_owned(),
             Self::TooManyPods => "Too many pods".to_owned(),
             Self::Insufficient { name, .. } => format!("Insufficient {name}"),
+            Self::Extender { words, .. } => words.clone(),
             Self::Skew => "node(s) didn't match pod topology spread constraints".to_owned(),
             Self::SkewLabel => {
                 "node(s) didn't match pod topology spread constraints (missing required label)".to_owned()

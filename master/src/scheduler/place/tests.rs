@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::scheduler::preempt::{self, Budgets};
-use crate::scheduler::samples::{node, node_with, pod, pod_with, put, three};
+use crate::scheduler::preempt::Budgets;
+use crate::scheduler::samples::{find, node, node_with, pod, pod_with, put, three};
 
 fn placed(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Placement {
     cluster.learn(pod);
@@ -19,7 +19,7 @@ fn words(cluster: &mut Cluster, pod: &Pod) -> String {
     match placed(cluster, pod, &mut Turn::default()) {
         Placement::On(node) => panic!("on {node}"),
         Placement::Nowhere(refusal) => {
-            let room = preempt::find(cluster, pod, &refusal, &Budgets::default(), &mut Turn::default());
+            let room = find(cluster, pod, &refusal, &Budgets::default(), &mut Turn::default());
             refusal.words(room.words())
         }
     }

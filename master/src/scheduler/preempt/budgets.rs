@@ -1,11 +1,11 @@
 //! Who may be ended without breaking a PodDisruptionBudget.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use crate::controllers::Json;
+use crate::scheduler::keyed::{Keyed, Place, Table};
 use crate::scheduler::labels::Selector;
 use crate::scheduler::pod::Pod;
 use crate::scheduler::read::{at, text_at};
@@ -23,8 +23,7 @@ pub const FIELDS: &[&str] = &[
 /// A PodDisruptionBudget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
-    /// Namespace and name.
-    pub key: (String, String),
+    key: Place,
     selector: Selector,
     allowed: i64,
     /// Names of pods whose end is counted already.
@@ -53,30 +52,21 @@ impl Budget {
     }
 }
 
+impl Keyed for Budget {
+    type Key = Place;
+
+    fn key(&self) -> &Place {
+        &self.key
+    }
+}
+
 /// All budgets there are.
-#[derive(Debug, Default)]
-pub struct Budgets(HashMap<(String, String), Budget>);
+pub type Budgets = Table<Budget>;
 
 impl Budgets {
-    /// Takes one in as it is now.
-    pub fn put(&mut self, budget: Budget) {
-        self.0.insert(budget.key.clone(), budget);
-    }
-
-    /// Takes one out.
-    pub fn remove(&mut self, budget: &Budget) {
-        self.0.remove(&budget.key);
-    }
-
-    /// Takes in all there are.
-    pub fn replace(&mut self, budgets: Vec<Budget>) {
-        self.0.clear();
-        budgets.into_iter().for_each(|budget| self.put(budget));
-    }
-
     /// For each of these pods, which end in their order, whether that breaks a budget.
     pub fn break_with(&self, pods: &[Arc<Pod>]) -> Vec<bool> {
-        let mut left: Vec<(&Budget, i64)> = self.0.values().map(|budget| (budget, budget.allowed)).collect();
+        let mut left: Vec<(&Budget, i64)> = self.all().map(|budget| (budget, budget.allowed)).collect();
         let mut breaks = |pod: &Arc<Pod>| {
             let mut is_broken = false;
             for (_, left) in left.iter_mut().filter(|(budget, _)| budget.counts(pod)) {

@@ -34,6 +34,11 @@ pub enum Room {
 }
 
 impl Room {
+    /// The best of these.
+    pub fn of(candidates: Vec<Candidate>) -> Self {
+        pick::best(candidates).map_or_else(|| Self::Nowhere(NO_CANDIDATE.to_owned()), Self::Victims)
+    }
+
     /// What is said of it beside why no node can have the pod; nothing where somebody goes.
     pub fn words(&self) -> Option<&str> {
         match self {
@@ -44,10 +49,19 @@ impl Room {
     }
 }
 
-/// Looks for room for a pod that was refused.
-pub fn find(cluster: &mut Cluster, pod: &Pod, refusal: &Refusal, budgets: &Budgets, turn: &mut Turn) -> Room {
+/// Nodes that could be had for a pod that was refused; at least one.
+///
+/// # Errors
+/// Why there is none.
+pub fn candidates(
+    cluster: &mut Cluster,
+    pod: &Pod,
+    refusal: &Refusal,
+    budgets: &Budgets,
+    turn: &mut Turn,
+) -> Result<Vec<Candidate>, Room> {
     if let Some(words) = is_not_now(cluster, pod, refusal) {
-        return Room::NotNow(words);
+        return Err(Room::NotNow(words));
     }
     let curable = refusal.curable();
     let is_anybody_lower = cluster.lowest_priority().is_some_and(|lowest| lowest < pod.wants.priority);
@@ -70,20 +84,20 @@ pub fn find(cluster: &mut Cluster, pod: &Pod, refusal: &Refusal, budgets: &Budge
             break;
         }
     }
-    match pick::best(candidates) {
-        Some(best) => Room::Victims(best),
-        None => {
-            let never = refusal.nodes() - curable.len();
-            if never > 0 {
-                reasons.insert(NOT_HELPFUL.to_owned(), never);
-            }
-            Room::Nowhere(none_available(refusal.nodes(), &reasons))
-        }
+    if !candidates.is_empty() {
+        return Ok(candidates);
     }
+    let never = refusal.nodes() - curable.len();
+    if never > 0 {
+        reasons.insert(NOT_HELPFUL.to_owned(), never);
+    }
+    Err(Room::Nowhere(none_available(refusal.nodes(), &reasons)))
 }
 
 /// Nobody there is of a lower priority.
 const NOBODY: &str = "No preemption victims found for incoming pod";
+/// Others would have nobody ended for it.
+const NO_CANDIDATE: &str = "no candidate node for preemption";
 /// The node would refuse it without any pods.
 const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
 

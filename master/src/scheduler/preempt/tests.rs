@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::scheduler::place::{Manner, Placement, place};
-use crate::scheduler::samples::{near, node_with, pod_with, put, three};
+use crate::scheduler::samples::{find, near, node_with, pod_with, put, three};
 
 /// A pod of that priority that asks for so many cores.
 fn of(name: &str, priority: i64, cpu: &str, mut spec: Value) -> Pod {

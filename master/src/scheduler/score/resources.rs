@@ -25,8 +25,8 @@ fn shares(cluster: &Cluster, pod: &Pod, nodes: &[NodeId], counts: fn(i64, i64) -
             [(has.cpu_milli, used.cpu_milli + asked.cpu_milli), (has.memory, used.memory + asked.memory)];
         let (mut sum, mut count) = (0, 0);
         for (has, taken) in parts.into_iter().filter(|(has, _)| *has > 0) {
-            let share = i128::from(counts(has, taken)) * i128::from(MOST) / i128::from(has);
-            sum += i64::try_from(share).unwrap_or(MOST);
+            let part = counts(has, taken);
+            sum += part.checked_mul(MOST).map_or_else(|| part / (has / MOST), |parts| parts / has);
             count += 1;
         }
         if count == 0 { 0 } else { sum / count }

@@ -6,12 +6,17 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::*;
+use crate::scheduler::filter::Why;
 use crate::scheduler::samples::{near, node, pod, pod_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 fn state(nodes: &[&str], now: Instant) -> State {
-    let mut state = State::of(&Config::default());
+    of(&Config::default(), nodes, now)
+}
+
+fn of(config: &Config, nodes: &[&str], now: Instant) -> State {
+    let mut state = State::of(config);
     state.replace_nodes(nodes.iter().map(|name| node(name, "x")).collect(), now);
     Part::ALL.into_iter().for_each(|part| state.is_read(part));
     state
@@ -20,19 +25,22 @@ fn state(nodes: &[&str], now: Instant) -> State {
 fn decided(state: &mut State, now: Instant) -> String {
     match state.next(now) {
         Ok(Decision::Bind { pod, node }) => format!("{} on {node}", pod.name),
-        Ok(Decision::Refused { pod, words, promise: Promise::Made { node, victims, outdone } }) => {
+        Ok(Decision::Refused { pod, words, promise: Promise::Made { node, victims, outdone }, .. }) => {
             let names =
                 |pods: &[Arc<Pod>]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>().join(" ");
             format!("{}: {words} {node} of {}, not {}", pod.name, names(&victims), names(&outdone))
         }
         Ok(Decision::Refused { pod, words, .. }) => format!("{}: {words}", pod.name),
+        Ok(Decision::Ask { pod, .. } | Decision::AskForRoom { pod, .. }) => {
+            format!("{} is asked about", pod.name)
+        }
         Err(_) => "nothing".to_owned(),
     }
 }
 
 #[test]
 fn nothing_is_decided_before_everything_is_read() {
-    let (mut state, now) = (State::default(), Instant::now());
+    let (mut state, now) = (State::of(&Config::default()), Instant::now());
     state.put_pod(pod("p", json!({})), now);
     state.put_node(node("a", "x"), now);
     assert_eq!(decided(&mut state, now), "nothing");
@@ -128,12 +136,29 @@ fn who_outranks_others_is_promised_their_node_until_they_are_gone() {
 }
 
 #[test]
+fn what_a_pod_is_promised_it_still_is_when_it_could_not_be_given_its_node() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    let of = |name: &str, priority: i64| {
+        pod_with(name, json!({"cpu": "3"}), json!({}), json!({"priority": priority}))
+    };
+    let mut first = of("first", 5);
+    first.nominated = "a".to_owned();
+    state.put_pod(first, now);
+    state.put_pod(of("second", 1), now);
+    assert_eq!(decided(&mut state, now), "first on a");
+    state.unbound("first", now);
+    assert!(decided(&mut state, now).starts_with("second: 0/1 nodes are available: 1 Insufficient cpu."));
+    assert_eq!(decided(&mut state, now + SECOND), "first on a");
+}
+
+#[test]
 fn every_scheduler_has_its_name_and_its_way() {
     let now = Instant::now();
     let profile =
         |name: &str, strategy| crate::scheduler::config::Profile { name: name.to_owned(), strategy };
     let profiles = vec![profile("packing", Strategy::Most), profile("spreading", Strategy::Least)];
-    let mut state = State::of(&Config { profiles });
+    let mut state = State::of(&Config { profiles, ..Config::default() });
     state.replace_nodes(["a", "b"].iter().map(|name| node(name, "x")).collect(), now);
     Part::ALL.into_iter().for_each(|part| state.is_read(part));
     let of = |name: &str, scheduler: &str, node: &str| {
@@ -147,4 +172,114 @@ fn every_scheduler_has_its_name_and_its_way() {
         state.put_pod(of(name, scheduler, ""), now);
         assert_eq!(decided(&mut state, now), expected);
     }
+}
+
+/// Who is asked about pods that ask for a GPU; which choices there are.
+fn asked(state: &mut State, now: Instant) -> (Arc<Pod>, Choices) {
+    match state.next(now) {
+        Ok(Decision::Ask { pod, choices }) => (pod, choices),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn with_extender(now: Instant) -> State {
+    let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders: [{urlPrefix: \
+                'http://x', filterVerb: f, preemptVerb: p, managedResources: [{name: example.com/gpu}]}]\n";
+    of(&Config::read(text.as_bytes()).unwrap(), &["a", "b"], now)
+}
+
+fn gpu(name: &str, spec: serde_json::Value) -> Pod {
+    pod_with(name, json!({"example.com/gpu": "1"}), json!({}), spec)
+}
+
+fn opinion(left: &[(&str, i64)], refused: &[&str]) -> Result<Opinion, String> {
+    let no = || Why::Extender { words: "no".to_owned(), never: false };
+    Ok(Opinion {
+        scores: left.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect(),
+        refused: refused.iter().map(|name| ((*name).to_owned(), no())).collect(),
+    })
+}
+
+#[test]
+fn extenders_have_the_last_word_among_nodes_that_are_free() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    state.put_pod(gpu("p", json!({})), now);
+    state.put_pod(gpu("q", json!({})), now);
+    let (first, choices) = asked(&mut state, now);
+    let (second, others) = asked(&mut state, now);
+    assert_eq!((choices.nodes.len(), others.nodes.len()), (2, 2));
+    // Whom they are not asked about goes on.
+    state.put_pod(pod("free", json!({})), now);
+    assert!(decided(&mut state, now).starts_with("free on "));
+    let likes_b = || opinion(&[("a", 0), ("b", 500)], &[]);
+    let bound = |decision: Option<Decision>| match decision {
+        Some(Decision::Bind { node, .. }) => node,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(bound(state.heard(&first, choices, likes_b(), now)), "b");
+    // Both wanted it, and it has one.
+    assert_eq!(bound(state.heard(&second, others, likes_b(), now)), "a");
+    state.put_pod(gpu("gone", json!({})), now);
+    state.remove_node("a", now);
+    state.put_node(node("c", "x"), now);
+    let (gone, choices) = asked(&mut state, now);
+    state.remove_pod("gone", now);
+    assert!(state.heard(&gone, choices, opinion(&[("c", 0)], &[]), now).is_none());
+    // What was left is taken: again, at once.
+    state.put_pod(gpu("late", json!({})), now);
+    let (late, choices) = asked(&mut state, now);
+    state.put_pod(gpu("quick", json!({"nodeName": "c"})), now);
+    assert!(state.heard(&late, choices, opinion(&[("c", 0)], &[]), now).is_none());
+    assert!(decided(&mut state, now).contains("2 Insufficient example.com/gpu"));
+}
+
+#[test]
+fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    state.put_pod(gpu("p", json!({"priority": 9})), now);
+    state.put_pod(pod("low", json!({"nodeName": "a"})), now);
+    let (first, choices) = asked(&mut state, now);
+    let refused = state.heard(&first, choices, opinion(&[], &["a", "b"]), now);
+    let Some(Decision::Refused { words, reason, .. }) = refused else { panic!("{refused:?}") };
+    assert!(words.starts_with("0/2 nodes are available: 2 no. preemption: "), "{words}");
+    assert_eq!(reason, UNSCHEDULABLE);
+    // Anything may help.
+    state.put_pod(pod("new", json!({"nodeName": "a"})), now);
+    let (first, choices) = asked(&mut state, now + SECOND);
+    let refused = state.heard(&first, choices, Err("he is not there".to_owned()), now + SECOND);
+    let Some(Decision::Refused { words, reason, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!((words.as_str(), reason), ("he is not there", TROUBLE));
+    for name in ["a", "b"] {
+        state.put_pod(gpu(&format!("on-{name}"), json!({"nodeName": name})), now);
+    }
+    let room = state.next(now + SECOND * 10);
+    let Ok(Decision::AskForRoom { pod, refusal, mut offers }) = room else { panic!("{room:?}") };
+    assert_eq!(offers.len(), 2);
+    offers.retain(|offer| offer.node == "b");
+    let made = state.heard_of_room(pod.clone(), &refusal, Ok(offers), now);
+    let Some(Decision::Refused { promise: Promise::Made { node, .. }, .. }) = made else {
+        panic!("{made:?}")
+    };
+    assert_eq!(node, "b");
+    let over = state.heard_of_room(pod, &refusal, Ok(Vec::new()), now);
+    let Some(Decision::Refused { words, promise: Promise::Over, .. }) = over else { panic!("{over:?}") };
+    assert!(words.ends_with("preemption: no candidate node for preemption"), "{words}");
+}
+
+#[test]
+fn no_more_than_so_many_are_asked_about_at_once() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    for count in 0..=MOST_ASKED {
+        state.put_pod(gpu(&format!("p{count}"), json!({})), now);
+    }
+    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| asked(&mut state, now)).collect();
+    assert_eq!(decided(&mut state, now), "nothing");
+    state.put_pod(pod("free", json!({})), now);
+    assert!(decided(&mut state, now).starts_with("free on "));
+    let (first, choices) = under_way.remove(0);
+    assert!(state.heard(&first, choices, opinion(&[("a", 0)], &[]), now).is_some());
+    assert_eq!(asked(&mut state, now).0.name, format!("p{MOST_ASKED}"));
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::*;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::place::{Manner, Placement, Turn, place};
-use crate::scheduler::preempt::{self, Budgets, Room};
-use crate::scheduler::samples::{pod, three};
+use crate::scheduler::preempt::{Budgets, Room};
+use crate::scheduler::samples::{find, pod, three};
 
 fn object(value: Value) -> Json {
     value.as_object().unwrap().clone()
@@ -37,21 +37,21 @@ fn volume(name: &str, zone: &str) -> Volume {
 fn cluster() -> Cluster {
     let mut cluster = three();
     let all = cluster.volumes_mut();
-    all.put_claim(bound("x", "in-x", "ReadWriteOnce"));
-    all.put_claim(bound("y", "in-y", "ReadWriteOnce"));
-    all.put_claim(bound("anywhere", "free", "ReadWriteOnce"));
-    all.put_claim(bound("alone", "free", "ReadWriteOncePod"));
-    all.put_claim(bound("gone", "none", "ReadWriteOnce"));
-    all.put_claim(claim("lost", json!({"volumeName": "none"}), "Lost"));
-    all.put_claim(claim("now", json!({"storageClassName": "now"}), "Pending"));
-    all.put_claim(claim("later", json!({"storageClassName": "later"}), "Pending"));
+    all.claims.put(bound("x", "in-x", "ReadWriteOnce"));
+    all.claims.put(bound("y", "in-y", "ReadWriteOnce"));
+    all.claims.put(bound("anywhere", "free", "ReadWriteOnce"));
+    all.claims.put(bound("alone", "free", "ReadWriteOncePod"));
+    all.claims.put(bound("gone", "none", "ReadWriteOnce"));
+    all.claims.put(claim("lost", json!({"volumeName": "none"}), "Lost"));
+    all.claims.put(claim("now", json!({"storageClassName": "now"}), "Pending"));
+    all.claims.put(claim("later", json!({"storageClassName": "later"}), "Pending"));
     let ending = json!({"metadata": {"name": "ending", "namespace": "default", "deletionTimestamp": "t"}});
-    all.put_claim(Claim::of(&object(ending)));
-    all.put_volume(volume("in-x", "x"));
-    all.put_volume(volume("in-y", "y"));
-    all.put_volume(Volume::of(&object(json!({"metadata": {"name": "free"}}))));
+    all.claims.put(Claim::of(&object(ending)));
+    all.volumes.put(volume("in-x", "x"));
+    all.volumes.put(volume("in-y", "y"));
+    all.volumes.put(Volume::of(&object(json!({"metadata": {"name": "free"}}))));
     let class = json!({"metadata": {"name": "later"}, "volumeBindingMode": "WaitForFirstConsumer"});
-    all.put_class(Class::of(&object(class)));
+    all.classes.put(Class::of(&object(class)));
     cluster
 }
 
@@ -107,7 +107,7 @@ fn a_claim_of_one_pod_is_one_pods() {
     else {
         panic!("it fits")
     };
-    let found = preempt::find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
+    let found = find(&mut cluster, &high, &refusal, &Budgets::default(), &mut Turn::default());
     assert!(matches!(found, Room::Victims(found) if found.victims[0].name == "first"));
     cluster.remove_pod("first");
     assert!(said(&mut cluster, &second).starts_with("on "));

@@ -1,7 +1,9 @@
 //! What becomes of pods on a master with nodes: they are bound, spread, refused in the stock words, held by gates, and bound once
-//! by however many schedulers.
+//! by however many schedulers, with others who have a say.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod extender;
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -413,11 +415,11 @@ async fn a_file_names_schedulers_and_how_they_score() {
     );
     assert_eq!(bed.node_of("others").await, "");
     // What it does not know it does not begin with.
-    std::fs::write(&file, format!("{head}extenders: [{{urlPrefix: 'http://127.0.0.1'}}]\n")).unwrap();
+    std::fs::write(&file, format!("{head}parallelism: 8\n")).unwrap();
     let kubeconfig = bed.master.user("system:kube-scheduler", &[]).await;
     let mut command = Command::new(binary("master"));
     command.args(["scheduler", "--kubeconfig"]).arg(kubeconfig).arg("--config").arg(&file);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && said.contains("extenders cannot be set"), "{said}");
+    assert!(!output.status.success() && said.contains("parallelism cannot be set"), "{said}");
 }
