@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use super::tell::{Counts, Window};
 
@@ -14,17 +14,15 @@ const FRESH: Duration = Duration::from_secs(10);
 const OF_USE: Duration = Duration::from_secs(60);
 /// Between two answers where there is none to begin with. Shorter ones say little of what comes and goes.
 const APART: Duration = Duration::from_secs(1);
-/// Longest that a node is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a node has said. Who asks meanwhile waits for the same answer.
+/// What a node has said, or why it has not. Who asks meanwhile waits for the same answer.
 #[derive(Debug, Default)]
 pub struct Asked(Mutex<Option<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
     at: Instant,
-    window: Window,
+    said: Result<Window, String>,
 }
 
 impl Asked {
@@ -44,28 +42,41 @@ impl Asked {
     {
         let mut kept = self.0.lock().await;
         if let Some(kept) = kept.as_ref().filter(|kept| kept.at.elapsed() < FRESH) {
-            return Ok(kept.window.clone());
+            return kept.said.clone();
         }
         let before = kept.take().filter(|kept| kept.at.elapsed() < OF_USE);
-        let (since, before) = match before {
-            Some(kept) => (kept.at, kept.window.now),
-            None => {
-                let first = answer(ask()).await?;
-                sleep(APART).await;
-                first
-            }
-        };
-        let (at, now) = answer(ask()).await?;
-        let window = Window { before, now, lasts: at - since };
-        *kept = Some(Kept { at, window: window.clone() });
-        Ok(window)
+        let before = before.and_then(|kept| Some((kept.at, kept.said.ok()?.now)));
+        let said = look(before, ask).await;
+        let at = said.as_ref().map_or_else(|_| Instant::now(), |(at, _)| *at);
+        let said = said.map(|(_, window)| window);
+        *kept = Some(Kept { at, said: said.clone() });
+        said
     }
+}
+
+/// What was used since what is known, or within a short while from now, and when that ended.
+async fn look<F>(
+    known: Option<(Instant, Arc<Counts>)>,
+    ask: impl Fn() -> F,
+) -> Result<(Instant, Window), String>
+where
+    F: Future<Output = Result<Counts, String>>,
+{
+    let (since, before) = match known {
+        Some(known) => known,
+        None => {
+            let first = answer(ask()).await?;
+            sleep(APART).await;
+            first
+        }
+    };
+    let (at, now) = answer(ask()).await?;
+    Ok((at, Window { before, now, lasts: at - since }))
 }
 
 async fn answer(
     asking: impl Future<Output = Result<Counts, String>>,
 ) -> Result<(Instant, Arc<Counts>), String> {
-    let late = |_| format!("no answer within {} s", PATIENCE.as_secs());
-    let counts = timeout(PATIENCE, asking).await.map_err(late)??;
+    let counts = asking.await?;
     Ok((Instant::now(), Arc::new(counts)))
 }

@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use apiserver::store::{Draft, Memory, Object, Scope};
 use apiserver::{Api, Catalog, Identity, Resource, Status};
@@ -21,9 +22,11 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::get;
 use futures_util::StreamExt as _;
-use futures_util::stream;
+use futures_util::stream::FuturesUnordered;
 use http::Request;
 use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use self::ask::Asked;
@@ -34,6 +37,8 @@ use crate::server::VERSION;
 
 /// So many nodes are asked at once: each is a connection, and one that does not answer holds up nobody but those behind it.
 const AT_ONCE: usize = 64;
+/// Longest that a node is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What a node is asked for.
 const SUMMARY: &str = "/stats/summary?only_cpu_and_memory=true";
 /// What is asked of a picture that lasts no longer than its request: all of it, as it is.
@@ -46,12 +51,19 @@ pub struct Usage {
     catalog: Catalog,
     /// What each node has said, of those that were asked a short while ago.
     asked: Mutex<HashMap<String, Arc<Asked>>>,
+    places: Semaphore,
 }
 
 impl Usage {
     /// Nodes and pods are those of the store, and nodes are reached that way.
     pub fn new(nodes: Arc<Nodes>, objects: Memory) -> Arc<Self> {
-        Arc::new(Self { nodes, objects, catalog: Catalog::new(rows()), asked: Mutex::default() })
+        Arc::new(Self {
+            nodes,
+            objects,
+            catalog: Catalog::new(rows()),
+            asked: Mutex::default(),
+            places: Semaphore::new(AT_ONCE),
+        })
     }
 
     /// The paths of `metrics.k8s.io`.
@@ -67,33 +79,45 @@ impl Usage {
             .with_state(self)
     }
 
-    /// What these nodes have used of late; whoever does not answer is not in it.
+    /// What these nodes have used of late; whoever is silent or does not answer is not in it.
     async fn windows(self: &Arc<Self>, nodes: BTreeSet<String>, who: Identity) -> HashMap<String, Window> {
-        let windows = stream::iter(nodes).map(|node| self.clone().window(node, who.clone()));
-        windows.buffer_unordered(AT_ONCE).filter_map(std::future::ready).collect().await
+        let asked: Vec<_> = {
+            let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            // Of those that nobody has asked for long nothing is kept.
+            all.retain(|_, asked| Arc::strong_count(asked) > 1 || asked.is_of_use());
+            nodes.into_iter().map(|node| (all.entry(node.clone()).or_default().clone(), node)).collect()
+        };
+        let windows = asked.into_iter().map(|(asked, node)| self.clone().window(asked, node, who.clone()));
+        let windows: FuturesUnordered<_> = windows.collect();
+        windows.filter_map(std::future::ready).collect().await
     }
 
-    async fn window(self: Arc<Self>, node: String, who: Identity) -> Option<(String, Window)> {
-        match self.asked(&node).window(|| self.counts(&node, &who)).await {
-            Ok(window) => Some((node, window)),
-            Err(why) => {
-                tracing::debug!(%node, why, "what a node uses is not known");
-                None
-            }
+    async fn window(
+        self: Arc<Self>,
+        asked: Arc<Asked>,
+        node: String,
+        who: Identity,
+    ) -> Option<(String, Window)> {
+        let object = self.objects.get("nodes", "", &node)?;
+        if tell::is_silent(&object.decode()) {
+            return None;
         }
+        let window = asked.window(|| self.counts(&node, &who)).await.ok()?;
+        Some((node, window))
     }
 
-    /// Asks a node for what it has counted.
+    /// Asks a node for what it has counted, when it is its turn.
     async fn counts(&self, node: &str, who: &Identity) -> Result<Counts, String> {
-        let said = self.nodes.ask(node, SUMMARY, who).await?;
-        serde_json::from_slice(&said).map_err(|error| format!("{SUMMARY} makes no sense: {error}"))
-    }
-
-    /// What a node has said so far; of those that nobody has asked for long nothing is kept.
-    fn asked(&self, node: &str) -> Arc<Asked> {
-        let mut all = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|_, asked| Arc::strong_count(asked) > 1 || asked.is_of_use());
-        all.entry(node.to_owned()).or_default().clone()
+        let _place = self.places.acquire().await.map_err(|closed| closed.to_string())?;
+        let late = |_| Err(format!("no answer within {} s", PATIENCE.as_secs()));
+        let said = timeout(PATIENCE, self.nodes.ask(node, SUMMARY, who)).await.unwrap_or_else(late);
+        let counts = said.and_then(|said| {
+            serde_json::from_slice(&said).map_err(|error| format!("{SUMMARY} makes no sense: {error}"))
+        });
+        if let Err(why) = &counts {
+            tracing::info!(%node, why, "what a node uses is not known");
+        }
+        counts
     }
 
     /// Answers a request for what these objects tell.
@@ -137,7 +161,7 @@ fn who(request: &Request<Body>) -> Identity {
 async fn of_nodes(State(usage): State<Arc<Usage>>, Path(names): Names, request: Request<Body>) -> Response {
     let nodes = usage.objects.list("nodes", &Scope::All).objects;
     let named = |node: &&Object| names.get("name").is_none_or(|name| name == node.name());
-    let nodes = nodes.iter().filter(named).map(Object::decode).filter(|node| !tell::is_silent(node));
+    let nodes = nodes.iter().filter(named).map(Object::decode);
     let nodes: BTreeMap<String, Told> = nodes.map(|node| (tell::name(&node).to_owned(), node)).collect();
     let windows = usage.windows(nodes.keys().cloned().collect(), who(&request)).await;
     let now = Timestamp::now();

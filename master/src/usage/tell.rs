@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 
 use super::kinds::{GROUP, VERSION};
@@ -16,7 +16,7 @@ pub type Told = Map<String, Value>;
 #[derive(Clone, Debug, Deserialize)]
 pub struct Counts {
     node: Part,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     pods: Vec<Pod>,
 }
 
@@ -24,7 +24,7 @@ pub struct Counts {
 #[serde(rename_all = "camelCase")]
 struct Pod {
     pod_ref: Reference,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     containers: Vec<Part>,
 }
 
@@ -38,14 +38,14 @@ struct Reference {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Part {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     name: String,
     /// What is counted begins anew with it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     start_time: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     cpu: Processor,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_nothing")]
     memory: Memory,
 }
 
@@ -59,6 +59,11 @@ struct Processor {
 #[serde(rename_all = "camelCase", default)]
 struct Memory {
     working_set_bytes: u64,
+}
+
+/// A stock kubelet says `null` of what it knows nothing of.
+fn or_nothing<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(value: D) -> Result<T, D::Error> {
+    Option::deserialize(value).map(Option::unwrap_or_default)
 }
 
 /// What was counted between two answers of a node.
@@ -84,7 +89,8 @@ pub fn of_pod(pod: &Told, window: &Window, at_end: Timestamp) -> Option<Told> {
     let usage = |now: &Part| window.usage(before.iter().find(|before| before.name == now.name), now);
     let containers = window.now.containers(pod)?.iter();
     let containers: Vec<_> = containers.map(|now| json!({"name": now.name, "usage": usage(now)})).collect();
-    Some(window.object("PodMetrics", pod, at_end, ("containers", containers.into())))
+    (!containers.is_empty())
+        .then(|| window.object("PodMetrics", pod, at_end, ("containers", containers.into())))
 }
 
 /// Whether nothing has been heard of a node for long.

@@ -74,7 +74,7 @@ fn a_node_is_silent_when_nothing_is_heard_of_it() {
 #[tokio::test(start_paused = true)]
 async fn a_node_is_asked_twice_then_once_and_not_again_for_a_while() {
     let (asked, times) = (Asked::default(), Cell::new(0));
-    let ask = async || {
+    let ask = || async {
         times.set(times.get() + 1);
         Ok(counts(part("", "boot", f64::from(times.get()), 1), &[]))
     };
@@ -91,7 +91,28 @@ async fn a_node_is_asked_twice_then_once_and_not_again_for_a_while() {
     look(61, 6, 1).await;
     tokio::time::advance(Duration::from_secs(60)).await;
     assert!(!asked.is_of_use());
-    assert_eq!(asked.window(async || Err("no".to_owned())).await.unwrap_err(), "no");
-    let never = async || std::future::pending().await;
-    assert_eq!(asked.window(never).await.unwrap_err(), "no answer within 5 s");
+    // Nor is one that does not say it.
+    let refuse = || async {
+        times.set(times.get() + 1);
+        Err("no".to_owned())
+    };
+    for expected in [7, 7] {
+        assert_eq!(asked.window(refuse).await.unwrap_err(), "no");
+        assert_eq!(times.get(), expected);
+    }
+    tokio::time::advance(Duration::from_secs(10)).await;
+    look(0, 9, 1).await;
+}
+
+#[test]
+fn a_stock_kubelet_says_null_of_what_it_knows_nothing_of() {
+    let said = json!({
+        "node": {"cpu": null, "startTime": null},
+        "pods": [{"podRef": {"name": "p", "namespace": "shop"}, "containers": null}],
+    });
+    let counts: Arc<Counts> = Arc::new(serde_json::from_value(said).unwrap());
+    let window = Window { before: counts.clone(), now: counts, lasts: Duration::from_secs(1) };
+    let node = of_node(&object("n", Value::Null), &window, Timestamp::UNIX_EPOCH);
+    assert_eq!(node["usage"], json!({"cpu": "0n", "memory": "0Ki"}));
+    assert_eq!(of_pod(&object("p", Value::Null), &window, Timestamp::UNIX_EPOCH), None);
 }
