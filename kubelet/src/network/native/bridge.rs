@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_packet_route::route::RouteMessage;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +17,7 @@ use super::links::{self, Link};
 use super::netlink::{Changes, Netlink, is};
 use super::record::Record;
 use super::state::Key;
-use super::{ipam, kernel};
+use super::{ipam, kernel, refused};
 use crate::network::members::meet;
 use crate::runtime::netns::Namespace;
 
@@ -28,17 +29,17 @@ const OF_NODES: &str = "coracle";
 /// Bytes of a packet where no way out of this machine says how many: Ethernet's.
 const MTU: u32 = 1500;
 
-/// What a bridge was without; the first of these that holds.
+/// What a bridge was without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It was not there.
+    /// It was not there, and so was nothing of it.
     All,
-    /// It was switched off.
+    /// It was switched off, which takes its routes away.
     Power,
     /// It had not all of its addresses.
     Addresses(Vec<IpNet>),
-    /// All was as it should be.
-    Nothing,
+    /// What is for these ranges would have gone elsewhere without it.
+    Refusals(Vec<IpNet>),
 }
 
 /// A node's bridge.
@@ -50,6 +51,8 @@ pub(super) struct Bridge {
     node: String,
     /// Fixed, because a bridge takes the least of its ports otherwise, which pods would notice whenever one comes or goes.
     mac: [u8; 6],
+    /// That of the routes that refuse what is for its pods while it is away.
+    refusing: u32,
 }
 
 impl Bridge {
@@ -67,6 +70,7 @@ impl Bridge {
             name: Self::name_of(node),
             node: node.to_owned(),
             mac: [0x02, digest[3], digest[4], digest[5], digest[6], digest[7]],
+            refusing: refused::metric(node),
         }
     }
 
@@ -76,8 +80,15 @@ impl Bridge {
         format!("{CABLE}{}", &hex::encode(digest)[..12])
     }
 
-    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range; what was missing of that.
-    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Missing)> {
+    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range, and that nobody else is given
+    /// what is for these; what was missing of that.
+    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Vec<Missing>)> {
+        let mut refusals = Vec::new();
+        for range in ranges {
+            if refused::lay(netlink, range, self.refusing)? {
+                refusals.push(*range);
+            }
+        }
         let found = netlink.find(&self.name)?;
         let was_there = found.is_some();
         let link = match found {
@@ -105,13 +116,28 @@ impl Bridge {
         }
         let has = |v4: bool| ranges.iter().any(|range| range.addr().is_ipv4() == v4);
         kernel::hand_on(&self.name, has(true), has(false))?;
-        let missing = match (was_there, link.is_up) {
-            (false, _) => Missing::All,
-            (true, false) => Missing::Power,
-            (true, true) if addresses.is_empty() => Missing::Nothing,
-            (true, true) => Missing::Addresses(addresses),
-        };
+        let mut missing = Vec::new();
+        match (was_there, link.is_up) {
+            (false, _) => missing.push(Missing::All),
+            (true, false) => missing.push(Missing::Power),
+            (true, true) if addresses.is_empty() => {}
+            (true, true) => missing.push(Missing::Addresses(addresses)),
+        }
+        if !refusals.is_empty() {
+            missing.push(Missing::Refusals(refusals));
+        }
         Ok((link, missing))
+    }
+
+    /// Whether a route is one of those by which what is for its pods goes nowhere else.
+    pub fn is_refusal(&self, route: &RouteMessage) -> bool {
+        refused::read(route, self.refusing).is_some()
+    }
+
+    /// Takes it away, with all that stands behind it.
+    pub fn remove(&self, netlink: &mut Netlink) -> io::Result<()> {
+        netlink.cut(&self.name)?;
+        refused::take_all(netlink, self.refusing)
     }
 
     /// How many cables are plugged into it, once those have gone that are on their way: the kernel takes a network down some time after
@@ -134,6 +160,7 @@ impl Bridge {
 
     /// Takes its address of a range away, by which packets for that range came here.
     pub fn let_go(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
+        refused::take(netlink, range, self.refusing)?;
         let Some(link) = netlink.find(&self.name)? else { return Ok(()) };
         match netlink.change(links::without_address(link.index, own(range)?), 0) {
             Err(error) if is(&error, Errno::ADDRNOTAVAIL) => Ok(()),

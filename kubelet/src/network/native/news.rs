@@ -15,8 +15,8 @@ use super::links::{self, Link};
 use super::netlink::LINKS;
 
 /// What a node hears of that belongs to no cluster, and what one does besides that has ways to others: `RTMGRP_*` of rtnetlink.
-const ALONE: u32 = LINKS | IPV4_ADDRESS | IPV6_ADDRESS;
-const AMONG_OTHERS: u32 = NEIGHBOUR | IPV4_ROUTE | IPV6_ROUTE;
+const ALONE: u32 = LINKS | IPV4_ADDRESS | IPV6_ADDRESS | IPV4_ROUTE | IPV6_ROUTE;
+const AMONG_OTHERS: u32 = NEIGHBOUR;
 const NEIGHBOUR: u32 = 0x4;
 const IPV4_ADDRESS: u32 = 0x10;
 const IPV4_ROUTE: u32 = 0x40;
@@ -119,6 +119,8 @@ fn read(heard: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
             Some((index, _)) if !across.is_tunnel(index) => Due::WAYS,
             _ => Due::NOTHING,
         },
+        Message::DelRoute(route) if native.bridge.is_refusal(&route) => Due::LINKS,
+        Message::NewRoute(route) if native.bridge.is_refusal(&route) => Due::NOTHING,
         Message::DelRoute(route) if is_way(&route) => Due::WAYS,
         Message::NewRoute(route) if is_way(&route) && !across.is_laid(&route) => Due::WAYS,
         Message::DelNeighbour(gone) if across.is_tunnel(gone.header.ifindex) => Due::WAYS,
