@@ -40,6 +40,8 @@ pub(super) enum Missing {
     Addresses(Vec<IpNet>),
     /// What is for these ranges would have gone elsewhere without it.
     Refusals(Vec<IpNet>),
+    /// Settings of the kernel by which packets are handed on, by their names.
+    Settings(Vec<String>),
 }
 
 /// A node's bridge.
@@ -115,7 +117,7 @@ impl Bridge {
             }
         }
         let has = |v4: bool| ranges.iter().any(|range| range.addr().is_ipv4() == v4);
-        kernel::hand_on(&self.name, has(true), has(false))?;
+        let mut settings = kernel::hand_on(&self.name, has(true), has(false))?;
         let mut missing = Vec::new();
         match (was_there, link.is_up) {
             (false, _) => missing.push(Missing::All),
@@ -125,6 +127,11 @@ impl Bridge {
         }
         if !refusals.is_empty() {
             missing.push(Missing::Refusals(refusals));
+        }
+        // A new one has none of its own.
+        settings.retain(|name| was_there || !name.contains(&self.name));
+        if !settings.is_empty() {
+            missing.push(Missing::Settings(settings));
         }
         Ok((link, missing))
     }

@@ -262,6 +262,10 @@ fn again(bridge: &str, missing: &Missing) -> String {
                 "nothing kept what is for {ranges} here while the bridge {bridge} is away: a route does again"
             )
         }
+        Missing::Settings(names) => {
+            let (names, are) = (list(names, " and "), if names.len() == 1 { "was" } else { "were" });
+            format!("{names} {are} switched off, without which packets of pods are not handed on: on again")
+        }
     }
 }
 
