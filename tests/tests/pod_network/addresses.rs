@@ -156,7 +156,10 @@ async fn a_range_that_is_in_use_here_is_refused_by_name() {
     world
         .wait_for("the refusal", async || {
             let log = world.log_tail();
-            if log.contains(&format!("this machine reaches {third}.0/24 over {bridge} already, ")) {
+            if log.contains(&format!(
+                "this machine reaches {third}.0/24 over {bridge} (pods of node {}) already, ",
+                first.node
+            )) {
                 Ok(())
             } else {
                 Err(log)

@@ -256,7 +256,7 @@ pub(super) fn is_cable(name: &str) -> bool {
 }
 
 /// What of these ranges is in use here by something else than the node's own links and, unless `laid` counts too, the routes it has
-/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`).
+/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`), with the node that it is of.
 pub(super) fn overlap(
     netlink: &mut Netlink,
     ranges: &[IpNet],
@@ -272,7 +272,11 @@ pub(super) fn overlap(
             let link = by.and_then(link);
             let is_own = link.is_some_and(|link| across.is_of_node(&link.name))
                 || laid == Laid::Apart && across.is_laid(&route);
-            let over = link.map_or_else(String::new, |link| format!(" over {}", link.name));
+            let whose = |link: &Link| match link.name.starts_with(OF_NODES) && !link.alias.is_empty() {
+                true => format!(" over {} ({})", link.name, link.alias),
+                false => format!(" over {}", link.name),
+            };
+            let over = link.map_or_else(String::new, whose);
             (to.prefix_len() > 0 && meet(&to, range) && !is_own).then(|| format!("{to}{over}"))
         })?;
         if let Some(route) = met.into_iter().next() {
