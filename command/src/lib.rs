@@ -1,7 +1,8 @@
 //! What the commands of the project have in common: how arguments are read, the log is written, mistakes are told, what the
-//! kernel counts of a process, and how long it lets the path of a socket be.
+//! kernel counts of a process, how long it lets the path of a socket be, and locks.
 
 mod duration;
+mod lock;
 mod logging;
 mod parse;
 mod process;
@@ -12,6 +13,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 pub use duration::duration;
+pub use lock::{ENDS_WITHIN, lock};
 pub use logging::Logging;
 pub use parse::Failure;
 pub use process::Process;

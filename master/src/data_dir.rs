@@ -1,6 +1,6 @@
 //! The master's directory: one master at a time, the address it was last told, and kubeconfigs made from its files.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl DataDir {
         self.path.join(LOCK).exists()
     }
 
-    /// Makes the directory where there is none and takes it.
+    /// Makes the directory where there is none and takes it, as soon as a master that ends has let go of it. Blocks.
     ///
     /// # Errors
     /// When another master has it or it cannot be written.
@@ -110,10 +110,10 @@ impl DataDir {
             .mode(files::SECRET)
             .open(&path)
             .map_err(io("open"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Lock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(Error::Taken(self.path.clone())),
-            Err(TryLockError::Error(error)) => Err(io("lock")(error)),
+        match command::lock(&file, command::ENDS_WITHIN) {
+            Ok(true) => Ok(Lock { _file: file }),
+            Ok(false) => Err(Error::Taken(self.path.clone())),
+            Err(error) => Err(io("lock")(error)),
         }
     }
 

@@ -27,6 +27,26 @@ pub fn ports(node: &str) -> Vec<u16> {
     ports.iter().map(|port| port.place().2).collect()
 }
 
+/// The routes that a node has laid, as `ip` shows them.
+pub fn routes(node: &str) -> Vec<String> {
+    routes_of(&bridge_of(node)).into_iter().map(|(_, route)| route).collect()
+}
+
+/// By their mark: a protocol, and metrics with the number in the names of the node's links. Beside each is its family for `ip`.
+fn routes_of(bridge: &str) -> Vec<(&'static str, String)> {
+    let number = bridge.rsplit('-').next().and_then(|hex| u32::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    let marks = [1 << 24, 0xfe << 24].map(|from: u32| format!("metric {}", from + number));
+    let mut all = Vec::new();
+    for family in ["-4", "-6"] {
+        let shown = Command::new("ip").args([family, "route", "show", "proto", "67"]).output();
+        let text =
+            shown.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let is_its = |line: &&str| marks.iter().any(|mark| format!("{line} ").contains(&format!("{mark} ")));
+        all.extend(text.lines().filter(is_its).map(|line| (family, line.trim().to_owned())));
+    }
+    all
+}
+
 /// What is written of the networks of sandboxes under a `--root-dir`.
 pub fn records(root_dir: &Path) -> usize {
     let entries = fs::read_dir(root_dir.join("network")).into_iter().flatten().flatten();
@@ -62,6 +82,10 @@ fn remove_named(bridge: &str) {
     let tunnels = ["4", "6"].map(|version| bridge.replacen("coracle", &format!("coracle{version}"), 1));
     for link in tunnels.iter().map(String::as_str).chain([bridge]) {
         let _ = Command::new("ip").args(["link", "delete", link]).stderr(Stdio::null()).status();
+    }
+    for (family, route) in routes_of(bridge) {
+        let words = [family, "route", "delete"].into_iter().chain(route.split_whitespace());
+        let _ = Command::new("ip").args(words).stderr(Stdio::null()).status();
     }
 }
 

@@ -256,6 +256,9 @@ impl World {
         left.extend(entries.map(|entry| format!("directory {}", entry.unwrap().path().display())));
         left.extend(network::cables(&self.node).into_iter().map(|cable| format!("cable {cable}")));
         left.extend(network::ports(&self.node).into_iter().map(|port| format!("port {port}")));
+        if network::bridge(&self.node).is_none() {
+            left.extend(network::routes(&self.node).into_iter().map(|route| format!("route {route}")));
+        }
         match network::records(&self.root_dir()) {
             0 => {}
             records => left.push(format!("{records} records of networks")),

@@ -5,7 +5,6 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::geteuid;
 use sha2::{Digest as _, Sha256};
 
@@ -37,7 +36,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Takes the name. `None` where no lock can be had, which is told in the log: a kubelet runs rather than not.
+    /// Takes the name, as soon as a kubelet that ends has let go of it. Blocks. `None` where no lock can be had, which is told in the log: a kubelet runs rather than not.
     ///
     /// # Errors
     /// When another kubelet has it; the message names that one's process and directory.
@@ -66,13 +65,9 @@ impl Claim {
             let mut options = OpenOptions::new();
             let mut lock =
                 options.create(true).truncate(false).read(true).write(true).mode(0o600).open(&path)?;
-            match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => {}
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    let (node, endpoint) = (node.to_owned(), endpoint.to_owned());
-                    return Ok(Err(Taken { node, endpoint, holder: holder(&lock) }));
-                }
-                Err(error) => return Err(error.into()),
+            if !command::lock(&lock, command::ENDS_WITHIN)? {
+                let (node, endpoint) = (node.to_owned(), endpoint.to_owned());
+                return Ok(Err(Taken { node, endpoint, holder: holder(&lock) }));
             }
             if !is_there(&lock, &path) {
                 continue;

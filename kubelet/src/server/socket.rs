@@ -5,7 +5,6 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
 use tokio::net::UnixListener;
 
 /// The name of the socket in the root directory.
@@ -45,7 +44,7 @@ pub struct RootDir {
 }
 
 impl RootDir {
-    /// Makes the directory where there is none and takes it.
+    /// Makes the directory where there is none and takes it, as soon as a kubelet that ends has let go of it. Blocks.
     ///
     /// # Errors
     /// When another kubelet has it, it cannot be written, or no socket can be in it.
@@ -64,10 +63,10 @@ impl RootDir {
             .mode(0o600)
             .open(&lock_path)
             .map_err(io("open", &lock_path))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Taken { path: path.to_owned() }),
-            Err(error) => Err(io("lock", &lock_path)(error.into())),
+        match command::lock(&lock, command::ENDS_WITHIN) {
+            Ok(true) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Ok(false) => Err(Error::Taken { path: path.to_owned() }),
+            Err(error) => Err(io("lock", &lock_path)(error)),
         }
     }
 

@@ -37,6 +37,21 @@ pub fn give(ranges: &[PodRange], claimed: &[IpNet], taken: &[IpNet]) -> Vec<IpNe
     given.into_iter().flatten().collect()
 }
 
+/// Why a node cannot have a range, if so; `taken` is what others have.
+pub fn refusal(ranges: &[PodRange], claim: &IpNet, taken: &[IpNet]) -> Option<String> {
+    let Some(range) = ranges.iter().find(|range| range.network.contains(claim)) else {
+        let all = ranges.iter().map(|range| range.network.to_string()).collect::<Vec<_>>().join(" and ");
+        return Some(format!(
+            "is not within {all}, of which pods of all nodes have their addresses (--cluster-cidr)"
+        ));
+    };
+    if claim.prefix_len() < range.piece {
+        return Some(format!("is larger than the /{} of {} that a node gets", range.piece, range.network));
+    }
+    let other = taken.iter().find(|other| overlap(claim, other))?;
+    Some(format!("has addresses of {other}, which another node or the services have"))
+}
+
 /// The ranges in a Node, the primary one first; `None` when one of them is none.
 pub fn of(node: &Json) -> Option<Vec<IpNet>> {
     let Some(spec) = node.get("spec") else { return Some(Vec::new()) };

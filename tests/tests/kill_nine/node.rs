@@ -94,6 +94,7 @@ impl Node {
             if left.is_empty() { Ok(()) } else { Err(format!("there still is {left:?}")) }
         };
         node.wait_for("every trace of its pods to go", nothing).await;
+        assert!(network::routes(&node.node).len() <= 1, "{:?}", network::routes(&node.node));
         self.tell("done");
     }
 

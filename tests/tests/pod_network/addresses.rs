@@ -1,7 +1,7 @@
 //! Addresses: who gets which, who reaches whom, and that none is lost.
 
 use tests::manifest::{FOREVER, container, pod, sleeper};
-use tests::network::{bridge, cables, records};
+use tests::network::{bridge, cables, records, routes};
 use tests::{World, free_port};
 
 use crate::machine::{gateway, get, node};
@@ -140,8 +140,9 @@ async fn what_a_pod_had_is_free_when_it_is_gone_and_nothing_stays_of_an_empty_no
         })
         .await;
     assert!(bridge(&world.node).is_some());
+    assert_eq!(routes(&world.node).len(), 1);
     world.stop().await;
-    assert_eq!(bridge(&world.node), None);
+    assert_eq!((bridge(&world.node), routes(&world.node)), (None, vec![]));
 }
 
 #[tokio::test]
@@ -155,7 +156,10 @@ async fn a_range_that_is_in_use_here_is_refused_by_name() {
     world
         .wait_for("the refusal", async || {
             let log = world.log_tail();
-            if log.contains(&format!("this machine reaches {third}.0/24 over {bridge} already, ")) {
+            if log.contains(&format!(
+                "this machine reaches {third}.0/24 over {bridge} (pods of node {}) already, ",
+                first.node
+            )) {
                 Ok(())
             } else {
                 Err(log)

@@ -4,7 +4,7 @@ use std::fs;
 
 use bollard::query_parameters::RestartContainerOptionsBuilder;
 use tests::manifest::{FOREVER, container, pod, sleeper};
-use tests::network::{bridge, cables, records};
+use tests::network::{bridge, cables, records, routes};
 use tests::{DEADLINE, Pod, PrivateEngine, World, free_port};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -160,7 +160,7 @@ async fn what_a_killed_kubelet_leaves_is_taken_down_when_the_engine_gives_pods_t
     assert!(bridge(&world.node).is_some());
     world.set_flags(["--pod-network", "docker"]);
     world.start().await;
-    assert_eq!(bridge(&world.node), None);
+    assert_eq!((bridge(&world.node), routes(&world.node)), (None, vec![]));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 mod asking;
 mod cluster;
 mod connections;
+mod harm;
 mod lone;
 mod pairs;
 mod places;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage as Message;
+use netlink_packet_route::route::RouteMessage;
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
@@ -16,7 +17,7 @@ use super::links::{self, Link};
 use super::netlink::{Changes, Netlink, is};
 use super::record::Record;
 use super::state::Key;
-use super::{ipam, kernel};
+use super::{ipam, kernel, refused};
 use crate::network::members::meet;
 use crate::runtime::netns::Namespace;
 
@@ -28,17 +29,19 @@ const OF_NODES: &str = "coracle";
 /// Bytes of a packet where no way out of this machine says how many: Ethernet's.
 const MTU: u32 = 1500;
 
-/// What a bridge was without; the first of these that holds.
+/// What a bridge was without.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It was not there.
+    /// It was not there, and so was nothing of it.
     All,
-    /// It was switched off.
+    /// It was switched off, which takes its routes away.
     Power,
     /// It had not all of its addresses.
     Addresses(Vec<IpNet>),
-    /// All was as it should be.
-    Nothing,
+    /// What is for these ranges would have gone elsewhere without it.
+    Refusals(Vec<IpNet>),
+    /// Settings of the kernel by which packets are handed on, by their names.
+    Settings(Vec<String>),
 }
 
 /// A node's bridge.
@@ -50,6 +53,8 @@ pub(super) struct Bridge {
     node: String,
     /// Fixed, because a bridge takes the least of its ports otherwise, which pods would notice whenever one comes or goes.
     mac: [u8; 6],
+    /// That of the routes that refuse what is for its pods while it is away.
+    refusing: u32,
 }
 
 impl Bridge {
@@ -67,6 +72,7 @@ impl Bridge {
             name: Self::name_of(node),
             node: node.to_owned(),
             mac: [0x02, digest[3], digest[4], digest[5], digest[6], digest[7]],
+            refusing: refused::metric(node),
         }
     }
 
@@ -76,8 +82,15 @@ impl Bridge {
         format!("{CABLE}{}", &hex::encode(digest)[..12])
     }
 
-    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range; what was missing of that.
-    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Missing)> {
+    /// Makes sure that it is there, says whose it is, is switched on, and has an address of each range, and that nobody else is given
+    /// what is for these; what was missing of that.
+    pub fn ensure(&self, netlink: &mut Netlink, ranges: &[IpNet]) -> io::Result<(Link, Vec<Missing>)> {
+        let mut refusals = Vec::new();
+        for range in ranges {
+            if refused::lay(netlink, range, self.refusing)? {
+                refusals.push(*range);
+            }
+        }
         let found = netlink.find(&self.name)?;
         let was_there = found.is_some();
         let link = match found {
@@ -104,14 +117,34 @@ impl Bridge {
             }
         }
         let has = |v4: bool| ranges.iter().any(|range| range.addr().is_ipv4() == v4);
-        kernel::hand_on(&self.name, has(true), has(false))?;
-        let missing = match (was_there, link.is_up) {
-            (false, _) => Missing::All,
-            (true, false) => Missing::Power,
-            (true, true) if addresses.is_empty() => Missing::Nothing,
-            (true, true) => Missing::Addresses(addresses),
-        };
+        let mut settings = kernel::hand_on(&self.name, has(true), has(false))?;
+        let mut missing = Vec::new();
+        match (was_there, link.is_up) {
+            (false, _) => missing.push(Missing::All),
+            (true, false) => missing.push(Missing::Power),
+            (true, true) if addresses.is_empty() => {}
+            (true, true) => missing.push(Missing::Addresses(addresses)),
+        }
+        if !refusals.is_empty() {
+            missing.push(Missing::Refusals(refusals));
+        }
+        // A new one has none of its own.
+        settings.retain(|name| was_there || !name.contains(&self.name));
+        if !settings.is_empty() {
+            missing.push(Missing::Settings(settings));
+        }
         Ok((link, missing))
+    }
+
+    /// Whether a route is one of those by which what is for its pods goes nowhere else.
+    pub fn is_refusal(&self, route: &RouteMessage) -> bool {
+        refused::read(route, self.refusing).is_some()
+    }
+
+    /// Takes it away, with all that stands behind it.
+    pub fn remove(&self, netlink: &mut Netlink) -> io::Result<()> {
+        netlink.cut(&self.name)?;
+        refused::take_all(netlink, self.refusing)
     }
 
     /// How many cables are plugged into it, once those have gone that are on their way: the kernel takes a network down some time after
@@ -134,6 +167,7 @@ impl Bridge {
 
     /// Takes its address of a range away, by which packets for that range came here.
     pub fn let_go(&self, netlink: &mut Netlink, range: &IpNet) -> io::Result<()> {
+        refused::take(netlink, range, self.refusing)?;
         let Some(link) = netlink.find(&self.name)? else { return Ok(()) };
         match netlink.change(links::without_address(link.index, own(range)?), 0) {
             Err(error) if is(&error, Errno::ADDRNOTAVAIL) => Ok(()),
@@ -222,7 +256,7 @@ pub(super) fn is_cable(name: &str) -> bool {
 }
 
 /// What of these ranges is in use here by something else than the node's own links and, unless `laid` counts too, the routes it has
-/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`).
+/// laid to other nodes: the first such route, and the link it goes over (`10.0.0.0/8 over eth0`), with the node that it is of.
 pub(super) fn overlap(
     netlink: &mut Netlink,
     ranges: &[IpNet],
@@ -238,7 +272,11 @@ pub(super) fn overlap(
             let link = by.and_then(link);
             let is_own = link.is_some_and(|link| across.is_of_node(&link.name))
                 || laid == Laid::Apart && across.is_laid(&route);
-            let over = link.map_or_else(String::new, |link| format!(" over {}", link.name));
+            let whose = |link: &Link| match link.name.starts_with(OF_NODES) && !link.alias.is_empty() {
+                true => format!(" over {} ({})", link.name, link.alias),
+                false => format!(" over {}", link.name),
+            };
+            let over = link.map_or_else(String::new, whose);
             (to.prefix_len() > 0 && meet(&to, range) && !is_own).then(|| format!("{to}{over}"))
         })?;
         if let Some(route) = met.into_iter().next() {

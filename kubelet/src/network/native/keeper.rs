@@ -245,6 +245,30 @@ async fn come(moment: Option<Instant>) {
     }
 }
 
+/// What was missing of a bridge and is there again, as people read it.
+fn again(bridge: &str, missing: &Missing) -> String {
+    match missing {
+        Missing::All => {
+            format!("the bridge {bridge} was gone: it is there again, and pods are connected to it")
+        }
+        Missing::Power => format!("the bridge {bridge} was switched off: it is on again"),
+        Missing::Addresses(gone) => {
+            let gone = list(gone, " and ");
+            format!("the bridge {bridge} had lost {gone}, the way out for pods: it has that again")
+        }
+        Missing::Refusals(ranges) => {
+            let ranges = list(ranges, " and ");
+            format!(
+                "nothing kept what is for {ranges} here while the bridge {bridge} is away: a route does again"
+            )
+        }
+        Missing::Settings(names) => {
+            let (names, are) = (list(names, " and "), if names.len() == 1 { "was" } else { "were" });
+            format!("{names} {are} switched off, without which packets of pods are not handed on: on again")
+        }
+    }
+}
+
 fn let_through(chain: String) -> String {
     format!("the chain {chain} would have dropped what pods send and get: it lets them through")
 }
@@ -293,19 +317,8 @@ impl Native {
         let own = &self.ranges().own;
         let (bridge, missing) = self.bridge.ensure(&mut netlink, &own.all())?;
         let name = &self.bridge.name;
-        let is_new = missing == Missing::All;
-        match missing {
-            Missing::All => mended
-                .push(format!("the bridge {name} was gone: it is there again, and pods are connected to it")),
-            Missing::Power => mended.push(format!("the bridge {name} was switched off: it is on again")),
-            Missing::Addresses(gone) => {
-                let gone = list(&gone, " and ");
-                mended.push(format!(
-                    "the bridge {name} had lost {gone}, the way out for pods: it has that again"
-                ));
-            }
-            Missing::Nothing => {}
-        }
+        let is_new = missing.contains(&Missing::All);
+        mended.extend(missing.iter().map(|missing| again(name, missing)));
         let cables = self.bridge.cables(&mut netlink, &bridge)?;
         let laid: Vec<_> = self
             .state()

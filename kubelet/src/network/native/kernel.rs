@@ -5,14 +5,21 @@ use std::io;
 
 /// Where they stand.
 const NET: &str = "/proc/sys/net";
+const V6_FORWARDING: &str = "ipv6/conf/all/forwarding";
 
-/// Packets are handed on, and those of `localhost:PORT` of the host find their way back over the bridge.
-pub(super) fn hand_on(bridge: &str, v4: bool, v6: bool) -> io::Result<()> {
+/// Packets are handed on, and those of `localhost:PORT` of the host find their way back over the bridge; which settings were
+/// switched on for that, by their names.
+pub(super) fn hand_on(bridge: &str, v4: bool, v6: bool) -> io::Result<Vec<String>> {
+    let mut switched = Vec::new();
     if v4 {
-        set("ipv4/ip_forward", "1")?;
-        set(&format!("ipv4/conf/{bridge}/route_localnet"), "1")?;
+        for setting in ["ipv4/ip_forward".to_owned(), format!("ipv4/conf/{bridge}/route_localnet")] {
+            if !is(&setting, "1") {
+                set(&setting, "1")?;
+                switched.push(name(&setting));
+            }
+        }
     }
-    if v6 && !is("ipv6/conf/all/forwarding", "1") {
+    if v6 && !is(V6_FORWARDING, "1") {
         // One that hands packets on believes no router any more, and would lose its own way out, unless it is told otherwise.
         for link in fs::read_dir(format!("{NET}/ipv6/conf"))? {
             let link = link?.file_name();
@@ -21,9 +28,10 @@ pub(super) fn hand_on(bridge: &str, v4: bool, v6: bool) -> io::Result<()> {
                 set(&setting, "2")?;
             }
         }
-        set("ipv6/conf/all/forwarding", "1")?;
+        set(V6_FORWARDING, "1")?;
+        switched.push(name(V6_FORWARDING));
     }
-    Ok(())
+    Ok(switched)
 }
 
 /// What is heard by that link says nothing about ways: there are pods at its other end, or other pods.
@@ -44,6 +52,11 @@ pub(super) fn speak_v6(link: &str) -> io::Result<()> {
 pub(super) fn tunnel(link: &str, v6: bool) -> io::Result<()> {
     set(&format!("ipv4/conf/{link}/rp_filter"), "2")?;
     if v6 { believe_no_router(link) } else { Ok(()) }
+}
+
+/// As `sysctl` knows it.
+fn name(setting: &str) -> String {
+    format!("net.{}", setting.replace('/', "."))
 }
 
 fn is(setting: &str, wanted: &str) -> bool {

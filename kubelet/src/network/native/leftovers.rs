@@ -58,10 +58,10 @@ pub(super) fn give_back(directory: &Path, node: &str, keeps: bool) -> io::Result
 ///
 /// # Errors
 /// When the kernel refuses.
-pub(super) fn take_down(across: &mut Across, bridge: &str) -> io::Result<()> {
+pub(super) fn take_down(across: &mut Across, bridge: &Bridge) -> io::Result<()> {
     across.remove()?;
-    packets::remove_rules(bridge)?;
-    Netlink::open()?.cut(bridge)
+    packets::remove_rules(&bridge.name)?;
+    bridge.remove(&mut Netlink::open()?)
 }
 
 /// Whether it is still in use, so that all of it stays.
@@ -76,6 +76,6 @@ fn take_down_unused(node: &str) -> io::Result<bool> {
     if bridge.plugged(&mut Netlink::open()?, GOES_WITHIN)? > 0 {
         return Ok(true);
     }
-    take_down(&mut Across::new(node), &bridge.name)?;
+    take_down(&mut Across::new(node), &bridge)?;
     Ok(false)
 }

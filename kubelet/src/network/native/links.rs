@@ -183,11 +183,7 @@ pub(super) fn default_route(gateway: IpAddr, index: u32) -> Message {
         kind: RouteType::Unicast,
         ..RouteHeader::default()
     };
-    let gateway = match gateway {
-        IpAddr::V4(ip) => RouteAddress::Inet(ip),
-        IpAddr::V6(ip) => RouteAddress::Inet6(ip),
-    };
-    message.attributes = vec![RouteAttribute::Gateway(gateway), RouteAttribute::Oif(index)];
+    message.attributes = vec![RouteAttribute::Gateway(route_address(gateway)), RouteAttribute::Oif(index)];
     Message::NewRoute(message)
 }
 
@@ -203,16 +199,29 @@ pub(super) fn destination(message: &RouteMessage) -> Option<(IpNet, Option<u32>)
     if message.header.kind != RouteType::Unicast || message.header.table != RouteHeader::RT_TABLE_MAIN {
         return None;
     }
-    let to = message.attributes.iter().find_map(|attribute| match attribute {
-        RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
-        RouteAttribute::Destination(RouteAddress::Inet6(ip)) => Some(IpAddr::from(*ip)),
-        _ => None,
-    })?;
     let by = message.attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Oif(index) => Some(*index),
         _ => None,
     });
-    Some((IpNet::new(to, message.header.destination_prefix_length).ok()?, by))
+    Some((to(message)?, by))
+}
+
+/// The addresses that a route is for; `None` for all of them.
+pub(super) fn to(message: &RouteMessage) -> Option<IpNet> {
+    let ip = message.attributes.iter().find_map(|attribute| match attribute {
+        RouteAttribute::Destination(RouteAddress::Inet(ip)) => Some(IpAddr::from(*ip)),
+        RouteAttribute::Destination(RouteAddress::Inet6(ip)) => Some(IpAddr::from(*ip)),
+        _ => None,
+    })?;
+    IpNet::new(ip, message.header.destination_prefix_length).ok()
+}
+
+/// An address as routes have it.
+pub(super) fn route_address(ip: IpAddr) -> RouteAddress {
+    match ip {
+        IpAddr::V4(ip) => RouteAddress::Inet(ip),
+        IpAddr::V6(ip) => RouteAddress::Inet6(ip),
+    }
 }
 
 /// Whether a route is to addresses that are good for one link alone, as every link has some of IPv6.

@@ -20,6 +20,7 @@ mod own;
 mod packets;
 mod range;
 mod record;
+mod refused;
 mod state;
 
 use std::io;
@@ -414,7 +415,7 @@ impl Native {
         if pods > 0 {
             return Ok(Closed::Behind { pods });
         }
-        leftovers::take_down(&mut self.across(), &self.bridge.name)?;
+        leftovers::take_down(&mut self.across(), &self.bridge)?;
         // Of a cluster that this node may not come back to.
         range::keep_cluster(&self.directory, &[])?;
         Ok(Closed::Down)

@@ -23,7 +23,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 /// `RTMGRP_LINK`.
 pub(super) const LINKS: u32 = 0x1;
 /// Bytes of `struct nlmsghdr`.
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// One socket; a question is answered before the next is asked.
 pub(super) struct Netlink {

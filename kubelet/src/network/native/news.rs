@@ -1,4 +1,4 @@
-//! What the kernel tells of links, addresses, routes and neighbours, as what is to be looked at again.
+//! What the kernel tells of links, addresses, routes, neighbours and settings, as what is to be looked at again.
 
 use std::io;
 
@@ -12,16 +12,24 @@ use netlink_sys::{AsyncSocket as _, AsyncSocketExt as _, SocketAddr, TokioSocket
 use super::Native;
 use super::bridge::is_cable;
 use super::links::{self, Link};
-use super::netlink::LINKS;
+use super::netlink::{HEADER, LINKS};
 
 /// What a node hears of that belongs to no cluster, and what one does besides that has ways to others: `RTMGRP_*` of rtnetlink.
-const ALONE: u32 = LINKS | IPV4_ADDRESS | IPV6_ADDRESS;
-const AMONG_OTHERS: u32 = NEIGHBOUR | IPV4_ROUTE | IPV6_ROUTE;
+const ALONE: u32 =
+    LINKS | IPV4_ADDRESS | IPV6_ADDRESS | IPV4_ROUTE | IPV6_ROUTE | IPV4_SETTINGS | IPV6_SETTINGS;
+const AMONG_OTHERS: u32 = NEIGHBOUR;
 const NEIGHBOUR: u32 = 0x4;
 const IPV4_ADDRESS: u32 = 0x10;
 const IPV4_ROUTE: u32 = 0x40;
 const IPV6_ADDRESS: u32 = 0x100;
 const IPV6_ROUTE: u32 = 0x400;
+/// `RTNLGRP_IPV4_NETCONF` and `RTNLGRP_IPV6_NETCONF`.
+const IPV4_SETTINGS: u32 = 1 << 23;
+const IPV6_SETTINGS: u32 = 1 << 24;
+/// `RTM_NEWNETCONF`, which the library does not know; its attribute `NETCONFA_IFINDEX`, and what that is for all links.
+const NEW_SETTINGS: u16 = 80;
+const OF_LINK: u16 = 1;
+const OF_ALL: i32 = -1;
 /// News that are taken together at most; more than that are looked at in turn.
 const MOST_AT_ONCE: usize = 10_000;
 
@@ -96,6 +104,9 @@ impl News {
 /// What follows from something that was told; what cannot be understood or was lost may be anything.
 fn read(heard: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
     let Ok((bytes, _)) = heard else { return Due::BOTH };
+    if let Some(is_of_all) = settings(bytes) {
+        return if is_of_all { Due::LINKS } else { Due::NOTHING };
+    }
     let Ok(packet) = NetlinkMessage::<Message>::deserialize(bytes) else { return Due::BOTH };
     let NetlinkPayload::InnerMessage(message) = packet.payload else { return Due::NOTHING };
     let across = native.across();
@@ -119,11 +130,30 @@ fn read(heard: &io::Result<(Vec<u8>, SocketAddr)>, native: &Native) -> Due {
             Some((index, _)) if !across.is_tunnel(index) => Due::WAYS,
             _ => Due::NOTHING,
         },
+        Message::DelRoute(route) if native.bridge.is_refusal(&route) => Due::LINKS,
+        Message::NewRoute(route) if native.bridge.is_refusal(&route) => Due::NOTHING,
         Message::DelRoute(route) if is_way(&route) => Due::WAYS,
         Message::NewRoute(route) if is_way(&route) && !across.is_laid(&route) => Due::WAYS,
         Message::DelNeighbour(gone) if across.is_tunnel(gone.header.ifindex) => Due::WAYS,
         _ => Due::NOTHING,
     }
+}
+
+/// Whether settings of all links have changed, as whether packets are handed on; `None` for news of something else.
+fn settings(bytes: &[u8]) -> Option<bool> {
+    if bytes.get(4..6)? != NEW_SETTINGS.to_ne_bytes() {
+        return None;
+    }
+    // Behind the header of the message, and a family that is filled up to four bytes.
+    let mut rest = bytes.get(HEADER + 4..).unwrap_or_default();
+    while let [a, b, c, d, ..] = *rest {
+        if u16::from_ne_bytes([c, d]) == OF_LINK {
+            return Some(rest.get(4..8) == Some(&OF_ALL.to_ne_bytes()));
+        }
+        let length = usize::from(u16::from_ne_bytes([a, b])).max(4).next_multiple_of(4);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Some(false)
 }
 
 /// Whether a route may lead to another node.

@@ -71,15 +71,22 @@ pub(super) fn decide(node: &str, given: &[IpNet], now: &Own, members: &Members) 
 fn refusal(node: &str, given: &[IpNet], said: &[IpNet], members: &Members) -> Option<String> {
     if said.is_empty() {
         return Some(format!(
-            "the cluster has no range of addresses for pods of node {node} yet: have the master give ranges to nodes \
-             (--cluster-cidr), write one into spec.podCIDR of the node, or have the engine give pods their network \
+            "the cluster has no range of addresses for pods of node {node}: where its master has none left, delete Nodes that are \
+             gone for good (kubectl delete node) or give it a larger --cluster-cidr; where it gives none \
+             (--allocate-node-cidrs=false), write one into spec.podCIDR of the node; or have the engine give pods their network \
              (--pod-network docker)"
         ));
     }
     if !given.is_empty() && given != said {
+        let has_it =
+            |other: &&Member| other.ranges.iter().any(|theirs| given.iter().any(|own| meet(theirs, own)));
+        let other = members.others.iter().find(has_it);
+        let whose = other.map_or(String::new(), |other| {
+            format!(" (node {} has {})", other.name, list(&other.ranges, ","))
+        });
         let (given, said) = (list(given, ","), list(said, ","));
         return Some(format!(
-            "--pod-cidr of node {node} is {given}, and the cluster has {said} for it: start the kubelet without --pod-cidr, or with \
+            "--pod-cidr of node {node} is {given}{whose}, and the cluster has {said} for it: start the kubelet without --pod-cidr, or with \
              {said}. To have {given}, which must lie in the cluster's own range (--cluster-cidr) and be no other node's, delete node \
              {node} from the cluster and let it join again"
         ));

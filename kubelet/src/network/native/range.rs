@@ -4,12 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
 use super::across::Across;
@@ -30,7 +27,6 @@ const ALL: &str = "ranges";
 const LOCK: &str = "/run/coracle/network.lock";
 /// Whoever holds it longer, among as many as start at once, does not go on.
 const CHOOSES_WITHIN: Duration = Duration::from_secs(10);
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The ranges that were asked for, that were chosen before or given by the cluster, or a free one.
 ///
@@ -139,7 +135,7 @@ fn write(directory: &Path, file: &str, ranges: &[IpNet]) -> io::Result<()> {
 }
 
 /// Ranges as people read them.
-pub(super) fn list(ranges: &[IpNet], between: &str) -> String {
+pub(super) fn list(ranges: &[impl ToString], between: &str) -> String {
     ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(between)
 }
 
@@ -167,23 +163,19 @@ pub(super) fn lock_now() -> io::Result<Option<File>> {
 fn lock_within(path: &Path, limit: Duration) -> io::Result<Option<File>> {
     let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(path));
     let Ok(file) = made else { return Ok(None) };
-    let end = Instant::now() + limit;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) if Instant::now() < end => thread::sleep(LOOK_AGAIN),
-            Err(Errno::WOULDBLOCK) => {
-                let path = path.display();
-                return Err(io::Error::new(
-                    io::ErrorKind::WouldBlock,
-                    format!(
-                        "another kubelet of this machine chooses the range of its pods: see who holds {path} \
-                         (fuser {path}) and end it, or let it go on if it was stopped, where that lasts"
-                    ),
-                ));
-            }
-            Err(_) => return Ok(None),
+    match command::lock(&file, limit) {
+        Ok(true) => Ok(Some(file)),
+        Ok(false) => {
+            let path = path.display();
+            Err(io::Error::new(
+                io::ErrorKind::WouldBlock,
+                format!(
+                    "another kubelet of this machine chooses the range of its pods: see who holds {path} \
+                     (fuser {path}) and end it, or let it go on if it was stopped, where that lasts"
+                ),
+            ))
         }
+        Err(_) => Ok(None),
     }
 }
 

@@ -107,7 +107,7 @@ impl Abilities {
                 Some(part) => {
                     tracing::warn!(
                         message,
-                        "the engine takes no negative oom_score_adj, as engines without root do not; sandboxes run without"
+                        "the engine takes no negative oom_score_adj, as those do not that run without root or without CAP_SYS_RESOURCE; sandboxes run without"
                     );
                     self.learn(part);
                 }

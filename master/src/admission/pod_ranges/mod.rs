@@ -1,5 +1,5 @@
 //! A Node that has no range for its pods gets one with the next write of it, the first one as a rule; what it claims it keeps where
-//! nobody else has it.
+//! nobody else has it. A Node that is made gets another one then; whoever writes one into a Node that is there is told.
 //!
 //! Taken is what Nodes have, and what was promised to Nodes that are being written. Promises stand in one ConfigMap that all masters
 //! of a store write by comparing first: whoever has written it had seen every Node and every promise of before, since what a
@@ -10,7 +10,7 @@ mod promises;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::strategy::Json;
+use api::strategy::{Cause, Json};
 use apiserver::Status;
 use apiserver::admission::{Admission, Attempt, Operation};
 use apiserver::registry::{self, Registry};
@@ -18,6 +18,7 @@ use apiserver::store::Scope;
 use async_trait::async_trait;
 use ipnet::IpNet;
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::Mutex;
 
 use self::promises::Promises;
@@ -44,8 +45,9 @@ impl PodRanges {
         Self { registry, ranges, reserved, seen: Mutex::default() }
     }
 
-    /// Gives that node a range, and promises it to it unless nothing is to be written.
-    async fn give(&self, name: &str, claimed: &[IpNet], dry_run: bool) -> Result<Vec<IpNet>, Status> {
+    /// Gives a node a range, and promises it to it unless nothing is to be written.
+    async fn give(&self, attempt: &Attempt<'_>, claimed: &[IpNet]) -> Result<Vec<IpNet>, Status> {
+        let name = attempt.name;
         let mut seen = self.seen.lock().await;
         for _ in 0..TRIES {
             // First the promises, then the Nodes: what is promised no more is seen in its Node.
@@ -57,10 +59,17 @@ impl PodRanges {
             let others = seen.iter().filter(|(node, _)| *node != name).flat_map(|(_, (_, held))| held);
             let taken = others.chain(&self.reserved).copied().chain(promises.to_others(name));
             let taken: Vec<IpNet> = taken.collect();
+            let refusal = claimed.iter().find_map(|claim| {
+                let why = pod_ranges::refusal(&self.ranges, claim, &taken)?;
+                Some(Cause::invalid("spec.podCIDR", Value::from(claim.to_string()), &why))
+            });
+            if let Some(cause) = refusal.filter(|_| attempt.operation == Operation::Update) {
+                return Err(Status::invalid(attempt.resource, name, &[cause]));
+            }
             // Whoever tries again gets what he was promised before.
             let claimed = [claimed, promises.to(name)].concat();
             let given = pod_ranges::give(&self.ranges, &claimed, &taken);
-            if dry_run || given.is_empty() {
+            if attempt.dry_run || given.is_empty() {
                 return Ok(given);
             }
             promises.forget(|node| seen.get(node).is_some_and(|(_, held)| !held.is_empty()));
@@ -107,7 +116,7 @@ impl Admission for PodRanges {
         }
         // What does not read is refused by the kind itself.
         let Some(claimed) = pod_ranges::of(&attempt.object) else { return Ok(()) };
-        let given = self.give(attempt.name, &claimed, attempt.dry_run).await?;
+        let given = self.give(attempt, &claimed).await?;
         if given != claimed {
             pod_ranges::set(&mut attempt.object, &given);
         }

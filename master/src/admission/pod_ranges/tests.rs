@@ -64,6 +64,20 @@ async fn a_node_gets_a_range_with_its_first_write_and_keeps_it() {
     let change = json!({"spec": {"podCIDR": "10.244.9.0/24", "podCIDRs": ["10.244.9.0/24"]}});
     let (code, refused) = ask(server, "PATCH", &format!("{ALL}/a"), &change).await;
     assert_eq!(code, 422, "{refused}");
+    // Nor is what d cannot have replaced by nothing without a word.
+    for (range, why) in [
+        ("10.9.0.0/24", "is not within 10.244.0.0/22"),
+        ("10.244.2.0/23", "is larger than the /24 of 10.244.0.0/22"),
+        ("10.244.2.0/25", "has addresses of 10.244.2.0/24, which another node"),
+    ] {
+        let change = json!({"spec": {"podCIDR": range}});
+        let (code, refused) = ask(server, "PATCH", &format!("{ALL}/d"), &change).await;
+        let said = refused["message"].as_str().unwrap();
+        assert!(
+            code == 422 && said.contains(&format!("spec.podCIDR: Invalid value: \"{range}\": {why}")),
+            "{refused}"
+        );
+    }
     // Whoever goes makes room for the next who is written.
     assert_eq!(ask(server, "DELETE", &format!("{ALL}/b"), &Value::Null).await.0, 200);
     let labels = json!({"metadata": {"labels": {"x": "y"}}});

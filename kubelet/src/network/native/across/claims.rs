@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use super::plan::{Scene, Way};
 use crate::network::members::{Member, meet};
+use crate::network::native::range::list;
 
 /// What a node has of all it claims.
 pub(super) struct Granted<'a> {
@@ -53,32 +54,38 @@ impl<'a> Claims<'a> {
             return Vec::new();
         }
         let Member { name, .. } = member;
-        let mut kept = Vec::new();
+        let (mut kept, mut strange, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         for address in counted(member) {
-            let is_here = self.scene.ways.get(&address) == Some(&Way::Here);
-            if is_here && self.scene.here.contains(name) {
-                kept.push(address);
+            if self.scene.ways.get(&address) == Some(&Way::Here) {
+                // Several nodes of one machine have one address, whatever their ports are.
+                if self.scene.here.contains(name) { &mut kept } else { &mut strange }.push(address);
                 continue;
             }
             let at_it = taken.entry(address).or_default();
-            if let Some(older) = at_it.iter().find(|older| older.collides(member.port)) {
-                let older = &older.name;
-                self.troubles.insert(format!(
-                    "nodes {older} and {name} both say that they are at {address}: it counts as the address of {older}, which \
-                     is older, and pods of {name} are not reached; give {name} its own address by --node-ip"
-                ));
-                continue;
+            match at_it.iter().find(|older| older.collides(member.port)) {
+                Some(older) => lost.push((address, older.name.as_str())),
+                None => {
+                    at_it.push(member);
+                    kept.push(address);
+                }
             }
-            at_it.push(member);
-            if is_here {
-                let node = self.scene.node;
-                self.troubles.insert(format!(
-                    "node {name} says that it is at {address}, which is an address of this machine, of node {node}, and is not \
-                     here: pods of {name} are not reached; give one of them its own address by --node-ip"
-                ));
-                continue;
-            }
-            kept.push(address);
+        }
+        // It may have another one.
+        let so = if kept.is_empty() { format!("pods of {name} are not reached; ") } else { String::new() };
+        if let Some((_, older)) = lost.first() {
+            let addresses: Vec<IpAddr> = lost.iter().map(|(address, _)| *address).collect();
+            let addresses = list(&addresses, " and ");
+            self.troubles.insert(format!(
+                "nodes {older} and {name} both say that they are at {addresses}: {older} is older and counts as the one that is \
+                 there; {so}give {name} its own address by --node-ip"
+            ));
+        }
+        if !strange.is_empty() {
+            let (node, addresses) = (self.scene.node, list(&strange, " and "));
+            self.troubles.insert(format!(
+                "node {name} says that it is at {addresses}, of this machine and node {node}, and is not here: {so}give one of \
+                 them its own address by --node-ip, or delete node {name} from the cluster if it is gone for good"
+            ));
         }
         kept
     }

@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::plan::{Plan, Scene, Way};
 use self::tunnel::End;
+pub(super) use self::words::{OURS, our_routes};
 use super::bridge::Bridge;
 use super::netlink::Netlink;
 use crate::network::members::Member;

@@ -13,11 +13,11 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
 use super::plan::Mac;
-use crate::network::native::links::{family, link};
+use crate::network::native::links::{family, link, route_address};
 use crate::network::nft::Family;
 
 /// Who laid a route, among the numbers that nobody else uses (rtnetlink.h, iproute2's `rt_protos`).
-pub(super) const OURS: u8 = 67;
+pub(in crate::network::native) const OURS: u8 = 67;
 /// The network in the tunnel, the same on all nodes: 24 bits.
 pub(super) const NETWORK: u32 = 0x00c0_ac1e;
 /// The UDP port that VXLAN has (RFC 7348).
@@ -32,13 +32,6 @@ pub(super) struct Laid {
     pub link: u32,
     /// Whether that hop is taken to be on the link though no address of it says so.
     pub is_onlink: bool,
-}
-
-fn route_address(ip: IpAddr) -> RouteAddress {
-    match ip {
-        IpAddr::V4(ip) => RouteAddress::Inet(ip),
-        IpAddr::V6(ip) => RouteAddress::Inet6(ip),
-    }
 }
 
 fn ip_of(address: &RouteAddress) -> Option<IpAddr> {
@@ -72,7 +65,7 @@ pub(super) fn route(range: IpNet, laid: &Laid, metric: u32) -> RouteMessage {
 }
 
 /// All routes of a family that were laid by a kubelet.
-pub(super) fn our_routes(of: Family) -> Message {
+pub(in crate::network::native) fn our_routes(of: Family) -> Message {
     let mut message = RouteMessage::default();
     message.header.address_family = of_family(of);
     message.header.protocol = RouteProtocol::Other(OURS);

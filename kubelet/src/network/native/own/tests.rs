@@ -72,6 +72,10 @@ fn without_a_range_of_its_own_a_node_is_not_well() {
         "delete node me",
     ];
     check(ONE, (ONE, ""), TWO, &[], (ONE, "", ""), &cures);
+    let named = [
+        "--pod-cidr of node me is 10.244.1.0/24 (node b has 10.244.1.0/24), and the cluster has 10.244.2.0/24",
+    ];
+    check(ONE, (ONE, ""), TWO, &[other("b", true, ONE)], (ONE, "", ""), &named);
     check("", (ONE, ""), "10.0.0.0/24 10.0.1.0/24", &[], (ONE, "", ""), &["10.0.0.0/24,10.0.1.0/24"]);
     check("", (ONE, ""), "10.0.0.0/31", &[], (ONE, "", ""), &["10.0.0.0/31"]);
 }

@@ -129,6 +129,20 @@ fn what_is_claimed_twice_is_the_older_ones() {
     let c = "10.244.3.0/24 via 192.0.2.2 dev 2";
     check(&[of("b", "192.0.2.2", "10.244.2.0/24"), second("192.0.2.2")], &[], &[b, c], &[]);
     check(&[of("b", "192.0.2.1", "10.244.2.0/24"), second("192.0.2.1")], &["b", "c"], &[], &[]);
+    check(
+        &[of("b", "192.0.2.1", "10.244.2.0/24"), of("c", "192.0.2.1", "10.244.3.0/24")],
+        &["b", "c"],
+        &[],
+        &[],
+    );
+    // Two versions of IP, and one trouble of whoever loses by it.
+    let both = |name, range| of(name, "192.0.2.2 fd99::2", range);
+    let (second_of, third_of) = (both("c", "10.244.3.0/24"), both("d", "10.244.4.0/24"));
+    let lost = ["b and c&192.0.2.2 and fd99::2&of c are not reached", "b and d&of d are not reached"];
+    check(&[both("b", "10.244.2.0/24"), second_of, third_of], &[], &[b], &lost);
+    let half = of("c", "192.0.2.2 fd99::3", "fd00:3::/64");
+    let c6 = "fd00:3::/64 via fd99::3 dev 2";
+    check(&[both("b", "10.244.2.0/24"), half], &[], &[b, c6], &["b and c&192.0.2.2: b"]);
     let strange = ["c&192.0.2.1&me&is not here"];
     check(&[of("b", "192.0.2.1", "10.244.2.0/24"), second("192.0.2.1")], &["b"], &[], &strange);
     check(&[of("b", "192.0.2.2", "10.244.1.128/25")], &[], &[], &["me and b&10.244.1.128/25&delete node b"]);
