@@ -45,6 +45,8 @@ pub struct Hashes {
     pub sandbox: String,
     /// Of each container by name, init containers and sidecars among them.
     pub containers: BTreeMap<String, String>,
+    /// Of each ephemeral container by name; of no weight for what runs, and for whether a finished pod runs anew.
+    pub ephemerals: BTreeMap<String, String>,
     /// Of the whole spec as it is written; restarts nothing that runs.
     pub spec: String,
     /// The restart policy, no hash; it restarts nothing that runs.
@@ -52,7 +54,21 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// One text for all that runs, to tell whether a finished pod is to run anew.
+    /// That of the container of that name, be it ephemeral; `None` when the pod has none of the name.
+    pub fn container(&self, name: &str) -> Option<&String> {
+        self.containers.get(name).or_else(|| self.ephemerals.get(name))
+    }
+
+    /// That of what is made under a key; `None` where nothing is.
+    pub fn of(&self, key: &Key) -> Option<&String> {
+        match key {
+            Key::Sandbox => Some(&self.sandbox),
+            Key::Container(name) | Key::Successor(name) => self.container(name),
+            Key::Volumes | Key::Remains(_) => None,
+        }
+    }
+
+    /// One text for all that lasts, to tell whether a finished pod is to run anew.
     pub fn all(&self) -> String {
         let mut all = self.sandbox.clone();
         for (name, hash) in &self.containers {
@@ -211,6 +227,22 @@ impl Action {
             | Self::StartContainer { name, .. }
             | Self::StopContainer { name, .. } => Key::Container(name.clone()),
             Self::Remove { id } => Key::Remains(id.clone()),
+        }
+    }
+
+    /// It makes or starts something, so that it is cut off once that is not wanted.
+    pub fn makes_something(&self) -> bool {
+        match self {
+            Self::CreateSandbox { .. }
+            | Self::StartSandbox { .. }
+            | Self::PrepareContainer { .. }
+            | Self::CreateContainer { .. }
+            | Self::StartContainer { .. } => true,
+            Self::MountVolumes
+            | Self::EmptyVolumes
+            | Self::StopContainer { .. }
+            | Self::Remove { .. }
+            | Self::CleanUp => false,
         }
     }
 }

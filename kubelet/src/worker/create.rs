@@ -164,7 +164,7 @@ async fn describe(
         seccomp: profile.as_deref(),
     };
     let mut wanted = spec::container(input).map_err(config_fault)?;
-    if let Some(hash) = job.hashes.containers.get(name) {
+    if let Some(hash) = job.hashes.container(name) {
         wanted.identity.hash.clone_from(hash);
     }
     Ok((wanted.identity.clone(), wanted))

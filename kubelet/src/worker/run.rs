@@ -147,16 +147,7 @@ impl Worker {
         // Also when they are there: an edit may have added one, and what they are filled from may have changed.
         self.history.volumes_mounted = false;
         let is_ending = self.assignment.ending.is_some();
-        self.under_way.abandon(|key, hash| !is_ending && self.hash_of(key) == Some(hash));
-    }
-
-    /// The hash of what is wanted now.
-    fn hash_of(&self, key: &Key) -> Option<&String> {
-        match key {
-            Key::Sandbox => Some(&self.hashes.sandbox),
-            Key::Container(name) | Key::Successor(name) => self.hashes.containers.get(name),
-            Key::Volumes | Key::Remains(_) => None,
-        }
+        self.under_way.abandon(|key, hash| !is_ending && self.hashes.of(key) == Some(hash));
     }
 
     /// Once around; false when nothing of the pod is left.
@@ -174,6 +165,9 @@ impl Worker {
             return false;
         }
         self.remember_plan(&plan);
+        if plan.terminal.is_some() {
+            self.under_way.abandon(|_, _| false);
+        }
         if self.has_decided(&observed, &under_way) {
             self.save(&verdicts).await;
         }
@@ -267,7 +261,7 @@ impl Worker {
                 hashes: self.hashes.clone(),
                 observed: observed.clone(),
             };
-            let hash = self.hash_of(&action.key()).cloned();
+            let hash = self.hashes.of(&action.key()).cloned();
             self.under_way.begin(job, action.clone(), hash, self.generation);
         }
     }

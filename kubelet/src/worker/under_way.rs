@@ -50,7 +50,7 @@ impl UnderWay {
     /// Begins an action that makes what was wanted with that hash, if it makes anything.
     pub fn begin(&mut self, job: Job, action: Action, hash: Option<String>, generation: u64) {
         let key = action.key();
-        let beginning = makes_something(&action).then_some(hash).flatten();
+        let beginning = action.makes_something().then_some(hash).flatten();
         let (begun_key, hash) = (key.clone(), beginning.clone());
         let task = self.tasks.spawn(async move {
             let result = apply::apply(&job, &action).await;
@@ -88,20 +88,5 @@ impl UnderWay {
         if let Some(key) = place.map(|(key, _)| key.clone()) {
             self.begun.remove(&key);
         }
-    }
-}
-
-fn makes_something(action: &Action) -> bool {
-    match action {
-        Action::CreateSandbox { .. }
-        | Action::StartSandbox { .. }
-        | Action::PrepareContainer { .. }
-        | Action::CreateContainer { .. }
-        | Action::StartContainer { .. } => true,
-        Action::MountVolumes
-        | Action::EmptyVolumes
-        | Action::StopContainer { .. }
-        | Action::Remove { .. }
-        | Action::CleanUp => false,
     }
 }

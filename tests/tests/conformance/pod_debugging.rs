@@ -67,3 +67,19 @@ async fn containers_are_added_to_a_pod_that_runs_and_count_for_nothing() {
         "it left containers"
     );
 }
+
+#[tokio::test]
+async fn a_debugger_whose_image_never_comes_holds_up_no_end() {
+    let node = Node::running("debug-silent").await;
+    node.make("silent", json!({"spec": {"containers": [shell(FOREVER)]}})).await;
+    node.ready("silent").await;
+    // A registry that takes connections and never answers.
+    let registry = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut debugger = ephemeral("debugger", FOREVER);
+    debugger["image"] = json!(format!("{}/never:1", registry.local_addr().unwrap()));
+    let patch = json!({"spec": {"ephemeralContainers": [debugger]}});
+    node.cluster.patch(&format!("{}/ephemeralcontainers", path("silent")), &patch).await.is(200);
+    let _asked = registry.accept().await.unwrap();
+    node.cluster.delete(&path("silent")).await.is(200);
+    node.cluster.gone(&path("silent")).await;
+}

@@ -34,6 +34,22 @@ fn sidecars_end_last_in_reverse_order() {
 }
 
 #[test]
+fn an_ephemeral_container_ends_with_its_pod() {
+    let debugged = || Moment::of(SIDE).up().tune(|m| m.pod = debugged(SIDE, &["debug"]));
+    let up = || debugged().with("s1", 0, running(2)).with("web", 0, running(3));
+    assert_eq!(
+        ended(up().with("debug", 0, running(9)), 100, 20).says(),
+        "stop debug0 20s PodEnds, stop web0 20s PodEnds"
+    );
+    assert_eq!(ended(up().with("debug", 0, State::Created), 100, 20).says(), "stop web0 20s PodEnds");
+    // While its image is pulled nothing goes; that pull is cut off.
+    let key = Key::Container("debug".to_owned());
+    assert_eq!(ended(debugged().busy(key.clone()), 100, 20).says(), "");
+    assert!(hashes(&debugged().pod).of(&key).is_some());
+    assert_eq!(ended(debugged(), 100, 20).says(), "remove sb");
+}
+
+#[test]
 fn the_directory_goes_last() {
     assert_eq!(ended(Moment::of(WEB), 100, 20).says(), "clean up");
     let clean = ended(Moment::of(WEB), 100, 20).tune(|m| m.history.cleaned_up = true);

@@ -10,7 +10,7 @@ mod steps;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{EphemeralContainer, Pod};
 
 use super::{Action, BackOff, Ending, Failure, Hashes, History, Input, Key, Plan, Terminal, plan};
 use crate::observed::probes::{Kind, Verdict, Verdicts};
@@ -35,6 +35,18 @@ fn pod(spec: &str) -> Pod {
     }
 }
 
+/// The pod with ephemeral containers of these names, which no manifest may have.
+fn debugged(spec: &str, names: &[&str]) -> Pod {
+    let mut pod = pod(spec);
+    let ephemeral = |name: &&str| EphemeralContainer {
+        name: (*name).to_owned(),
+        image: Some("a".to_owned()),
+        ..EphemeralContainer::default()
+    };
+    pod.spec.as_mut().unwrap().ephemeral_containers = Some(names.iter().map(ephemeral).collect());
+    pod
+}
+
 /// Hashes that follow image and name alone, but for that of the spec.
 fn hashes(pod: &Pod) -> Hashes {
     let containers = super::spec(pod).containers.iter().chain(super::inits(pod));
@@ -42,7 +54,9 @@ fn hashes(pod: &Pod) -> Hashes {
         format!("{}:{}", c.name, c.image.as_deref().unwrap_or_default())
     };
     let sandbox = super::spec(pod).hostname.clone().unwrap_or_else(|| "s".to_owned());
+    let ephemerals = super::ephemerals(pod).iter().map(|c| (c.name.clone(), format!("{sandbox}/{}", c.name)));
     Hashes {
+        ephemerals: ephemerals.collect(),
         containers: containers.map(|c| (c.name.clone(), format!("{sandbox}/{}", hash(c)))).collect(),
         sandbox,
         spec: serde_json::to_string(&pod.spec).unwrap(),
@@ -97,7 +111,7 @@ impl Moment {
     }
 
     fn with(mut self, name: &str, attempt: u32, state: State) -> Self {
-        let hash = hashes(&self.pod).containers.get(name).cloned().unwrap_or_default();
+        let hash = hashes(&self.pod).container(name).cloned().unwrap_or_default();
         self.observed.put_container(Container {
             id: format!("{name}{attempt}"),
             name: name.to_owned(),

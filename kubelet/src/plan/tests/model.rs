@@ -41,11 +41,18 @@ fn is_of_disk(action: &Action) -> bool {
     matches!(action, Action::MountVolumes | Action::EmptyVolumes | Action::CleanUp)
 }
 
+/// Needs an image first.
+fn pulls(action: &Action) -> bool {
+    matches!(action, Action::CreateContainer { .. } | Action::PrepareContainer { .. })
+}
+
 /// The world.
 pub struct World {
     pub truth: observed::Pod,
     pub seen: Option<observed::Pod>,
     pub engine_up: bool,
+    /// Images come; otherwise who pulls one waits until that is cut off.
+    pub registry_up: bool,
     pub pod: usize,
     pub ending: Option<Ending>,
     pub history: History,
@@ -67,6 +74,7 @@ impl World {
             truth: observed::Pod::default(),
             seen: Some(observed::Pod::default()),
             engine_up: true,
+            registry_up: true,
             pod: 0,
             ending: None,
             history: History::default(),
@@ -110,13 +118,12 @@ impl World {
         }
     }
 
-    /// An edit cuts off what is being begun for something else; the engine may have been asked already.
-    pub fn abandon(&mut self, wanted: &Hashes) {
-        let is_cut_off = |task: &mut Task| match &task.action {
-            Action::StartContainer { name, .. } => {
-                task.step == 0 && task.hashes.containers.get(name) != wanted.containers.get(name)
-            }
-            _ => false,
+    /// An edit cuts off what is being begun for something else, and an end all that is; the engine may have been asked already.
+    pub fn abandon(&mut self, wanted: Option<&Hashes>) {
+        let is_cut_off = |task: &mut Task| {
+            let key = task.action.key();
+            task.action.makes_something()
+                && wanted.is_none_or(|wanted| wanted.of(&key) != task.hashes.of(&key))
         };
         self.late.extend(self.tasks.extract_if(.., is_cut_off));
     }
@@ -181,6 +188,9 @@ impl World {
     /// Takes one task one step further; true when it has ended.
     pub fn advance(&mut self, index: usize, fails: bool) {
         let task = self.tasks[index].clone();
+        if !self.registry_up && task.step == 0 && pulls(&task.action) {
+            return;
+        }
         let done = if !self.engine_up && !is_of_disk(&task.action) {
             Some(false)
         } else {
@@ -195,7 +205,7 @@ impl World {
                 Action::MountVolumes => self.history.volumes_mounted = true,
                 Action::EmptyVolumes => self.history.emptied = true,
                 Action::PrepareContainer { name } => {
-                    let hash = task.hashes.containers.get(&name).cloned().unwrap_or_default();
+                    let hash = task.hashes.container(&name).cloned().unwrap_or_default();
                     self.history.prepared.insert(name, hash);
                 }
                 Action::CleanUp => {
@@ -316,7 +326,7 @@ impl World {
         hashes: &Hashes,
         now: Timestamp,
     ) {
-        let hash = hashes.containers.get(name).cloned().unwrap_or_default();
+        let hash = hashes.container(name).cloned().unwrap_or_default();
         let Some(sandbox_id) = self.seen.as_ref().and_then(|s| s.sandbox()).map(|s| s.id.clone()) else {
             return;
         };

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use super::model::{Chance, World};
 use super::*;
-use crate::plan::{StopReason, inits, is_sidecar, spec, status};
+use crate::plan::{StopReason, ephemerals, inits, is_sidecar, spec, status};
 
 /// Seeds of an ordinary test run; a full run is `make simulate`.
 const SEEDS: u64 = 3_000;
@@ -14,6 +14,12 @@ const SEEDS: u64 = 3_000;
 /// Steps with faults, then at most so many without: what is wanted has to be there at the end.
 const STORMY: usize = 120;
 const CALM: usize = 900;
+
+/// What somebody looks into.
+const DEBUGGED: &str =
+    "terminationGracePeriodSeconds: 3\ncontainers: [{name: web, image: a}, {name: db, image: a}]";
+const JOB: &str =
+    "terminationGracePeriodSeconds: 3\nrestartPolicy: Never\ncontainers: [{name: web, image: a}]";
 
 /// Families of pods: within one, an edit leads from any to any.
 static FAMILIES: LazyLock<Vec<Vec<Pod>>> = LazyLock::new(|| {
@@ -36,6 +42,13 @@ static FAMILIES: LazyLock<Vec<Vec<Pod>>> = LazyLock::new(|| {
         family(&[
             "activeDeadlineSeconds: 40\nterminationGracePeriodSeconds: 2\ncontainers: [{name: web, image: a, livenessProbe: {tcpSocket: {port: 1}}}]",
         ]),
+        vec![
+            pod(DEBUGGED),
+            debugged(DEBUGGED, &["debug"]),
+            debugged(DEBUGGED, &["debug", "more"]),
+            debugged(&format!("hostname: other\n{DEBUGGED}"), &["debug"]),
+        ],
+        vec![pod(JOB), debugged(JOB, &["debug"])],
     ]
 });
 
@@ -113,6 +126,8 @@ impl Run {
         if self.chance.once_in(2) && self.world.ending.is_none() {
             self.end(log);
         }
+        // What nobody wants any more needs no registry to end.
+        self.world.registry_up |= !self.is_over();
         for _ in 0..CALM {
             self.world.look();
             self.turn(log, false)?;
@@ -151,9 +166,16 @@ impl Run {
         &self.family[self.world.pod]
     }
 
+    /// The pod is to be ended, or has come to its end.
+    fn is_over(&self) -> bool {
+        let stands = |terminal: &Terminal| terminal.stands(&hashes(self.pod()));
+        self.world.ending.is_some() || self.world.history.terminal.as_ref().is_some_and(stands)
+    }
+
     fn end(&mut self, log: &mut Vec<String>) {
         let grace_seconds = spec(self.pod()).termination_grace_period_seconds.unwrap();
         log.push(format!("{:>4} the pod is removed", self.world.now));
+        self.world.abandon(None);
         self.world.ending = Some(Ending { since: at(self.world.now), grace_seconds });
     }
 
@@ -202,7 +224,7 @@ impl Run {
             8 if world.ending.is_none() => {
                 world.pod = self.chance.below(self.family.len());
                 let wanted = hashes(&self.family[world.pod]);
-                world.abandon(&wanted);
+                world.abandon(Some(&wanted));
                 world.history.revive(&wanted, at(world.now));
                 world.history.failures.clear();
                 self.told = None;
@@ -221,6 +243,10 @@ impl Run {
                 let hashes = hashes(&self.family[world.pod]);
                 world.history.terminal = Some(Terminal::evicted("it took too much".to_owned(), &hashes));
                 "the pod is evicted".to_owned()
+            }
+            17 => {
+                world.registry_up = !world.registry_up;
+                format!("images come: {}", world.registry_up)
             }
             11..=15 => {
                 world.now += i64::try_from(self.chance.below(15)).unwrap();
@@ -293,6 +319,7 @@ impl Run {
         self.counts_never_go_back(&status)?;
         self.previous = Some(status);
         if plan.terminal.is_some() {
+            self.world.abandon(None);
             self.world.history.terminal.clone_from(&plan.terminal);
         }
         if plan.initialized_in.is_some() {
@@ -330,7 +357,7 @@ impl Run {
                 });
                 let cause = input.ending.is_some()
                     || plan.terminal.is_some()
-                    || input.hashes.containers.get(name) != Some(&container.hash)
+                    || input.hashes.container(name) != Some(&container.hash)
                     || input.verdicts.get(id, Kind::Liveness).is_some_and(|v| !v.success)
                     || !sandbox_ok
                     || observed.newest(name).is_some_and(|newest| newest.id != *id);
@@ -360,6 +387,10 @@ impl Run {
             Action::StartContainer { name, .. } => {
                 if spec(input.pod).containers.iter().any(|c| c.name == *name) {
                     self.init_came_first(input)?;
+                }
+                let is_ephemeral = ephemerals(input.pod).iter().any(|c| c.name == *name);
+                if is_ephemeral && input.history.last.contains_key(name) {
+                    return Err(format!("{name} begins again"));
                 }
             }
             Action::CreateContainer { name, .. } => {
@@ -491,6 +522,13 @@ impl Run {
             let rests = spec(pod).restart_policy.as_deref() != Some("Always");
             if !is_up && !terminal && !rests {
                 return Err(format!("{} is not up: {newest:?}", main.name));
+            }
+        }
+        let is_kept_up = !terminal && spec(pod).restart_policy.as_deref() == Some("Always");
+        for ephemeral in ephemerals(pod) {
+            let name = &ephemeral.name;
+            if is_kept_up && world.truth.newest(name).is_none() && !world.history.last.contains_key(name) {
+                return Err(format!("{name} never began"));
             }
         }
         if terminal && world.truth.containers.iter().any(|c| c.state.is_running()) {

@@ -93,6 +93,35 @@ fn runs_init_containers_in_order() {
 }
 
 #[test]
+fn an_ephemeral_container_begins_once_and_weighs_nothing() {
+    let of = |spec: &str| Moment::of(spec).tune(|m| m.pod = debugged(spec, &["debug"]));
+    check(of(WEB), "create sandbox 0");
+    check(of(WEB).sandbox(State::Created), "start sandbox sb, create web 0 (0s)");
+    check(of(INIT).up(), "create debug 0 (0s), create one 0 (0s)");
+    let up = || of(WEB).up().with("web", 0, running(2));
+    check(up(), "create debug 0 (0s)");
+    check(up().busy(Key::Container("debug".to_owned())), "");
+    check(up().tune(|m| m.history.volumes_mounted = false), "mount");
+    check(up().with("debug", 0, State::Created), "start debug0");
+    check(up().with("debug", 0, running(9)), "");
+    check(up().with("debug", 0, exited(1, 90)), "");
+    check(up().with("debug", 0, running(9)).tune(|m| m.pod = pod(WEB)), "stop debug0 30s Dropped");
+    // It keeps no pod from its end, and a finished one runs no more because of it.
+    check(of(JOB).up().with("web", 0, exited(0, 90)).with("debug", 0, running(9)), "stop debug0 30s PodEnds");
+    let done = Moment::of(JOB).with("web", 0, exited(0, 90)).tune(|m| {
+        m.history.terminal = m.plan().terminal;
+        m.pod = debugged(JOB, &["debug"]);
+        m.history.revive(&hashes(&m.pod), at(100));
+    });
+    check(done, "");
+    // Its sandbox is remade: the pull for the old one holds that up until it is cut off, as its hash is another.
+    let renamed = debugged(&format!("hostname: new\n{WEB}"), &["debug"]);
+    let key = Key::Container("debug".to_owned());
+    assert_ne!(hashes(&renamed).of(&key), hashes(&of(WEB).pod).of(&key));
+    check(up().with("web", 0, exited(0, 90)).busy(key).tune(|m| m.pod = renamed), "");
+}
+
+#[test]
 fn failed_init_container_ends_a_pod_that_never_restarts() {
     let spec = format!("restartPolicy: Never\n{INIT}");
     let failed = Moment::of(&spec).up().with("one", 0, exited(3, 90));

@@ -1,5 +1,6 @@
 //! Warnings of the last hour, by reason: how often, of how many objects, and the latest one. What has passed since is not told of:
-//! something went well with the object later, it has become ready, or it is gone. Pure.
+//! something went well with the object later, it has become ready, or it is gone. Of a Node much is told that has nothing to do with
+//! each other, so there only what ends a warning ends it. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,7 +14,21 @@ use crate::controllers::{Object, happened};
 /// How far back events are told of; a server keeps them about as long.
 const LATELY: SignedDuration = SignedDuration::from_hours(1);
 /// Normal events that do not say that anything went well.
-const TRIES: &[&str] = &["BackOff", "Killing", "NodeNotReady", "Pulling"];
+const TRIES: &[&str] = &["BackOff", "Killing", "Pulling"];
+
+/// What a kubelet tells of its Node when something is well again, and the warnings that this ends. Who warns of the cluster warns
+/// again every ten minutes while it lasts; trouble of the network of pods is told once, and nothing tells its end.
+const MENDS: &[(&str, &[&str])] = &[
+    ("CertificateInUse", &["CertificateForeign", "CertificateRefused", "CertificateTrouble"]),
+    ("ClusterChanged", &["ClusterChanged", "ClusterInfoDoubted", "ClusterInfoTrouble"]),
+    ("MasterBack", &["ClusterUnheard", "LeaseNotRenewed", "NodeNotRegistered", "PodsNotTold"]),
+    ("NodeReady", &["NodeNotReady"]),
+    ("NodeRegistered", &["MasterDoubted", "NodeNotRegistered"]),
+];
+/// Warnings that end when a Node becomes ready: its engine answers, and its cluster is told so.
+const NOT_READY: &[&str] = &["NodeNotReady", "NodeNotRegistered"];
+/// Each is got and kept for itself, under the same reasons.
+const CERTIFICATES: &[&str] = &["client certificate", "serving certificate"];
 
 /// Events of one reason.
 #[derive(Default)]
@@ -47,9 +62,13 @@ pub fn findings(world: &World) -> Vec<Finding> {
 /// An object that events are about: its kind, namespace and name.
 type About<'a> = (&'a str, &'a str, &'a str);
 
-/// Until when all is past that was told of an object.
+/// What is past of what was told of objects.
+#[derive(Default)]
 struct Passed<'a> {
+    /// Until when all of it is; of a Node, what its readiness ends.
     until: HashMap<About<'a>, Timestamp>,
+    /// What went well with each Node, and when.
+    mends: HashMap<About<'a>, Vec<(Timestamp, &'a Object)>>,
     /// Kinds of which all objects are known, and those there are.
     kinds: Vec<&'static str>,
     there: BTreeSet<About<'a>>,
@@ -57,12 +76,14 @@ struct Passed<'a> {
 
 impl<'a> Passed<'a> {
     fn of(world: &'a World) -> Self {
-        let mut passed = Self { until: HashMap::new(), kinds: Vec::new(), there: BTreeSet::new() };
+        let mut passed = Self::default();
         let is_well =
             |event: &&Object| text(event, "/type") == "Normal" && !TRIES.contains(&text(event, "/reason"));
         for event in world.of("events").iter().filter(is_well) {
-            if let Some(at) = happened(event) {
-                passed.settle(of(event), at);
+            let Some(at) = happened(event) else { continue };
+            match of(event) {
+                about @ ("Node", ..) => passed.mends.entry(about).or_default().push((at, event)),
+                about => passed.settle(about, at),
             }
         }
         for (kind, plural) in [("Pod", "pods"), ("Node", "nodes")] {
@@ -89,9 +110,26 @@ impl<'a> Passed<'a> {
     /// Whether nobody need look at a warning of that time any more.
     fn has(&self, event: &Object, at: Timestamp) -> bool {
         let (kind, namespace, name) = of(event);
-        let is_gone = self.kinds.contains(&kind) && !self.there.contains(&(kind, namespace, name));
-        is_gone || self.until.get(&(kind, namespace, name)).is_some_and(|until| *until > at)
+        let about = (kind, namespace, name);
+        let is_gone = self.kinds.contains(&kind) && !self.there.contains(&about);
+        let is_covered = kind != "Node" || NOT_READY.contains(&text(event, "/reason"));
+        let is_settled = is_covered && self.until.get(&about).is_some_and(|until| *until > at);
+        let is_mended = |(later, well): &(Timestamp, &Object)| *later > at && mends(well, event);
+        is_gone || is_settled || self.mends.get(&about).into_iter().flatten().any(is_mended)
     }
+}
+
+/// Whether one event of a Node says that it is over what another one warns of.
+fn mends(well: &Object, warning: &Object) -> bool {
+    let (mended, warned) = (text(well, "/reason"), text(warning, "/reason"));
+    let is_pair = MENDS.iter().any(|(reason, ended)| *reason == mended && ended.contains(&warned));
+    is_pair && certificate(well) == certificate(warning)
+}
+
+/// Which certificate an event is about, by the first that it names.
+fn certificate(event: &Object) -> Option<&'static str> {
+    let named = CERTIFICATES.iter().filter_map(|words| Some((text(event, "/message").find(words)?, *words)));
+    named.min().map(|(_, words)| words)
 }
 
 /// What an event is about; whatever it says of a namespace, a Node has none.

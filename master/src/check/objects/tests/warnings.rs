@@ -34,3 +34,47 @@ fn warnings_are_counted_by_reason() {
         ],
     );
 }
+
+#[test]
+fn what_is_told_of_a_node_is_past_when_that_very_thing_is_well_again() {
+    let (early, late) = ("2026-06-01T11:30:00Z", JUST_NOW);
+    let event = |(kind, reason, message): (&str, &str, &str), at: &str| {
+        json!({"metadata": meta("e", at), "type": kind, "reason": reason, "message": message, "count": 1, "lastTimestamp": at,
+            "involvedObject": {"kind": "Node", "name": "n"}})
+    };
+    let since = |at: &str| json!([{"type": "Ready", "status": "True", "lastHeartbeatTime": late, "lastTransitionTime": at}]);
+    let is_told = |ready_since: &str, warning: (&str, &str), well: Option<(&str, &str)>| {
+        let mut events = vec![event(("Warning", warning.0, warning.1), early)];
+        events.extend(well.map(|(reason, message)| event(("Normal", reason, message), late)));
+        let lists = json!({
+            "nodes": [node("n", &since(ready_since), json!({}))], "leases": [lease("n", late)], "events": events,
+        });
+        let lines = told(&lists);
+        lines.iter().any(|line| line.starts_with(&format!("Warning {}: 1 event", warning.0)))
+    };
+    // The network of pods: told once for as long as it lasts, while masters come and go.
+    for well in ["MasterBack", "NodeReady", "CertificateInUse", "NodeRegistered", "PodNetworkRange"] {
+        assert!(is_told(late, ("PodNetworkTrouble", "no way there"), Some((well, ""))), "{well}");
+    }
+    for (warning, well) in [
+        ("NodeNotReady", "NodeReady"),
+        ("LeaseNotRenewed", "MasterBack"),
+        ("ClusterUnheard", "MasterBack"),
+        ("PodsNotTold", "MasterBack"),
+        ("MasterDoubted", "NodeRegistered"),
+        ("NodeNotRegistered", "NodeRegistered"),
+        ("ClusterInfoDoubted", "ClusterChanged"),
+    ] {
+        assert!(is_told(LONG_AGO, (warning, ""), None), "{warning}");
+        assert!(!is_told(LONG_AGO, (warning, ""), Some((well, ""))), "{warning} {well}");
+        assert!(is_told(LONG_AGO, (warning, ""), Some(("PodNetworkRange", ""))), "{warning}");
+    }
+    // Readiness is of the engine, and of a Node that is shown.
+    assert!(!is_told(late, ("NodeNotReady", ""), None) && !is_told(late, ("NodeNotRegistered", ""), None));
+    assert!(is_told(late, ("LeaseNotRenewed", ""), None));
+    // A certificate says nothing of the other one.
+    let refused = ("CertificateRefused", "the serving certificate of this node is refused");
+    let of = |words: &str| format!("the {words} certificate of this node is good");
+    assert!(is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("client")))));
+    assert!(!is_told(LONG_AGO, refused, Some(("CertificateInUse", &of("serving")))));
+}
