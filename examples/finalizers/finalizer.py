@@ -31,10 +31,10 @@ def images(container, digests):
     return {"image": f"{image}@{digests[image]}"} if image in digests else {}
 
 
-def finish(pods, gate, fill):
+def finish(pods, gate, fill, again_seconds):
     """Fills in every pod whose turn it is, and takes the gate off with the same write."""
-    while True:  # A watch ends after a while; the next one begins with all that wait.
-        for event in pods.watch(field_selector=f"spec.schedulingGates[0].name={gate}"):
+    while True:  # A watch ends after a while; the next one begins with all that wait, those that were refused too.
+        for event in pods.watch(field_selector=f"spec.schedulingGates[0].name={gate}", timeout=again_seconds):
             if event["type"] not in ("ADDED", "MODIFIED"):
                 continue  # DELETED: its turn is over.
             pod = event["raw_object"]
@@ -59,11 +59,12 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("what", choices=["limits", "images"])
     arguments.add_argument("--digests", type=pathlib.Path, help="a file with a JSON object: digests by image")
+    arguments.add_argument("--again", type=int, default=60, metavar="SECONDS", help="when a refused pod is tried again")
     given = arguments.parse_args()
     digests = json.loads(given.digests.read_text()) if given.digests else {}
     pods = DynamicClient(config.new_client_from_config()).resources.get(api_version="v1", kind="Pod")
     fill = limits if given.what == "limits" else lambda container: images(container, digests)
-    finish(pods, f"example.com/{given.what}", fill)
+    finish(pods, f"example.com/{given.what}", fill, given.again)
 
 
 if __name__ == "__main__":

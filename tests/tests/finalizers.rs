@@ -257,8 +257,9 @@ impl Finalizer {
         let python = Python::new();
         let digests = python.home().join("digests.json");
         std::fs::write(&digests, json!({"web:1": DIGEST}).to_string()).unwrap();
-        let script = example("finalizer.py").display().to_string();
-        let arguments = [script, what.to_owned(), "--digests".to_owned(), digests.display().to_string()];
+        let (script, what) = (example("finalizer.py").display().to_string(), what.to_owned());
+        let arguments =
+            [script, what, "--digests".to_owned(), digests.display().to_string(), "--again=1".to_owned()];
         let process = Self::run(&python, &arguments, kubeconfig);
         Self { python, arguments: arguments.into(), kubeconfig: kubeconfig.to_owned(), process }
     }
@@ -332,6 +333,28 @@ async fn each_pod_passes_each_finalizer_once_and_in_order_however_often_they_are
 }
 
 #[tokio::test]
+async fn a_pod_that_is_refused_holds_nobody_up_and_is_tried_again() {
+    let bed = Bed::new().await;
+    bed.post("", &pod("large", json!({}))).await.made();
+    let mut small = pod("small", json!({}));
+    small["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1", "memory": "64Mi"}});
+    // The finalizer gives more to who says nothing.
+    let range = json!({"metadata": {"name": "r"}, "spec": {"limits": [{"type": "Container", "max": {"memory": "100Mi"}}]}});
+    bed.send("", Method::POST, "/api/v1/namespaces/default/limitranges", &range).await.made();
+    let finalizer = Finalizer::start("limits", &bed.kubeconfig("limits-finalizer").await);
+    let look = async || {
+        let log = finalizer.log();
+        if log.contains("default/large waits at example.com/limits") { Ok(()) } else { Err(log) }
+    };
+    wait_until(DEADLINE, look).await.unwrap_or_else(|log| panic!("nobody is refused: {log}"));
+    bed.post("", &small).await.made();
+    let has_passed = |pod: &Value| pod["spec"]["schedulingGates"][0]["name"] == IMAGES;
+    bed.shows(&format!("{PODS}/small"), has_passed).await;
+    bed.kubectl(&["delete", "limitrange", "r"]).await;
+    bed.shows(&format!("{PODS}/large"), has_passed).await;
+}
+
+#[tokio::test]
 async fn a_gate_is_taken_off_in_turn_by_whom_roles_let() {
     let bed = Bed::new().await;
     bed.kubectl(&["create", "serviceaccount", "joe"]).await;
@@ -350,6 +373,15 @@ async fn a_gate_is_taken_off_in_turn_by_whom_roles_let() {
     );
     bed.patch(&joe, "p", &passing(LIMITS, json!({}))).await.refused(403, &needs);
     bed.patch(&joe, "p/finalize", &json!({})).await.refused(403, "cannot patch resource \"pods/finalize\"");
+    // Nor does he undo what is said of the image, until nobody's turn is left but his own.
+    let image = with(json!({"image": "web:2"}));
+    let stays = format!(
+        "spec.containers[0].image: Forbidden: images stay until the pod is finished, and it is the turn of {LIMITS}"
+    );
+    bed.patch(&joe, "p", &json!({"spec": image})).await.refused(422, &stays);
+    bed.patch("", "p", &json!({"spec": {"schedulingGates": null, "containers": image["containers"]}}))
+        .await
+        .refused(422, &stays);
     let turn = format!("{IMAGES} may not be taken off yet: it is the turn of {LIMITS}");
     bed.patch(&images, "p/finalize", &passing(IMAGES, json!({}))).await.refused(422, &turn);
     bed.patch("", "p", &passing(IMAGES, json!({}))).await.refused(422, &turn);
@@ -398,6 +430,7 @@ async fn a_gate_is_taken_off_in_turn_by_whom_roles_let() {
     bed.kubectl(&["replace", "--raw", &path, "-f", file.to_str().unwrap()]).await;
     let left = "jsonpath={.spec.hostname} {.spec.schedulingGates[*].name}";
     assert_eq!(bed.kubectl(&["get", "pod", "q", "-o", left]).await, "q joe/mine");
+    bed.patch(&joe, "q", &json!({"spec": image})).await.made();
     bed.patch("", "q/finalize", &other)
         .await
         .refused(403, "which is none of the master's --scheduling-gates");
@@ -436,8 +469,26 @@ async fn what_is_filled_in_is_counted_limited_and_of_its_class() {
     let unknown =
         bed.patch(&limits, "q/finalize", &passing(LIMITS, json!({"priorityClassName": "none"}))).await;
     unknown.refused(403, "no PriorityClass with name none was found");
+    // What comes into a quota's scope counts whole there.
+    let scope =
+        json!({"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]});
+    let of_class =
+        json!({"metadata": {"name": "h"}, "spec": {"hard": {"pods": "1"}, "scopeSelector": scope}});
+    bed.send("", Method::POST, "/api/v1/namespaces/default/resourcequotas", &of_class).await.made();
     let high = passing(LIMITS, json!({"priorityClassName": "high"}));
     assert_eq!(bed.patch(&limits, "q/finalize", &high).await.made()["spec"]["priority"], 1000);
+    bed.post("", &asking("r", "512Mi")).await.made();
+    let second = bed.patch(&limits, "r/finalize", &high).await;
+    second.refused(403, "exceeded quota: h, requested: pods=1, used: pods=1, limited: pods=1");
+
+    // A container that comes is like one that a pod is made with.
+    let side = passing(LIMITS, json!({"containers": [{"name": "side", "image": "i"}]}));
+    let now = bed.patch(&limits, "r/finalize", &side).await.made();
+    let containers = now["spec"]["containers"].as_array().unwrap();
+    let side = containers.iter().find(|container| container["name"] == "side").unwrap();
+    assert_eq!(side["resources"]["limits"]["memory"], "1Gi");
+    let token = &side["volumeMounts"][0]["mountPath"];
+    assert_eq!(token, "/var/run/secrets/kubernetes.io/serviceaccount", "{now}");
 }
 
 #[tokio::test]
@@ -492,6 +543,9 @@ async fn what_is_finished_or_of_the_system_waits_for_nobody() {
     let system = "/api/v1/namespaces/kube-system/pods";
     bed.send(&sets, Method::POST, system, &pod("proxy", json!({}))).await.made();
     bed.shows(&format!("{system}/proxy"), |pod| pod["spec"]["nodeName"] == "a").await;
+    // Elsewhere its accounts may post nothing that is finished: they post what others wrote.
+    bed.kubectl(&["create", "rolebinding", "sets", "--clusterrole=edit", role]).await;
+    bed.post(&sets, &finished("of-a-set")).await.refused(403, &refusal);
 
     let node = bed.master.user("system:node:a", &["system:nodes"]).await;
     let uid = bed.kubectl(&["get", "node", "a", "-o", "jsonpath={.metadata.uid}"]).await;

@@ -3,12 +3,14 @@
 //! Whose gate is the first takes it off, and may fill in before what is missing (`pods/finalize`, of which the kind says what
 //! that is). Roles say who that is: the verb `finalize` on `schedulinggates`, which are no objects, by their names.
 
+mod images;
 mod turn;
 
 use std::sync::Arc;
 
 use api::strategy::{Cause, Json};
 use apiserver::admission::{Admission, Attempt, Operation};
+use apiserver::auth::nodes::names::is_mirror;
 use apiserver::auth::{Attributes, Auth, ResourceAttributes};
 use apiserver::{Identity, Status};
 use async_trait::async_trait;
@@ -16,8 +18,10 @@ use serde_json::{Value, json};
 
 use super::pods::{field, forbidden, is_new_pod, list, list_mut, spec, text};
 
-/// Who may post a pod that is finished: the administrators, nodes (the pods they made by themselves), and the master's own.
-const PRIVILEGED: &[&str] = &["system:masters", "system:nodes", "system:serviceaccounts:kube-system"];
+/// Who may post a pod that is finished, and who the image of one that runs already. No account may: a controller's would
+/// post for whoever has written the template.
+const ADMINISTRATORS: &str = "system:masters";
+const NODES: &str = "system:nodes";
 /// Where pods wait for nobody: what finishes pods has to start first.
 const EXEMPT: &str = "kube-system";
 /// What roles call gates, and what is done at one.
@@ -79,8 +83,9 @@ fn gates(pod: &Json) -> Vec<&str> {
     gates.filter_map(|gate| gate.get("name")?.as_str()).collect()
 }
 
-fn is_privileged(user: &Identity) -> bool {
-    PRIVILEGED.iter().any(|group| user.is_in(group))
+/// True for whoever may post this pod finished.
+fn is_privileged(user: &Identity, pod: &Json) -> bool {
+    user.is_in(ADMINISTRATORS) || user.is_in(NODES) && is_mirror(pod)
 }
 
 #[async_trait]
@@ -94,7 +99,7 @@ impl Admission for SchedulingGates {
             gate(&mut attempt.object, &self.names);
             return Ok(());
         }
-        if is_privileged(attempt.user) || !gates(&attempt.object).is_empty() {
+        if is_privileged(attempt.user, &attempt.object) || !gates(&attempt.object).is_empty() {
             // A bound pod with gates makes no sense, which its validation says.
             return Ok(());
         }
@@ -118,6 +123,17 @@ impl Admission for SchedulingGates {
                 "it is the turn of {first}, which is none of the master's --scheduling-gates: pods/finalize is for those alone"
             );
             return Err(forbidden(attempt, &why));
+        }
+        // Whoever may update a pod would undo what a finalizer has said of its image.
+        if !is_finalize && old.iter().any(|gate| self.is_own(gate)) {
+            let changed = images::changed(attempt.old, &attempt.object);
+            if !changed.is_empty() {
+                let why = format!(
+                    "images stay until the pod is finished, and it is the turn of {first}: who finishes it adds digests with pods/finalize; for another image delete the pod and post it anew"
+                );
+                let causes: Vec<Cause> = changed.iter().map(|field| Cause::forbidden(field, &why)).collect();
+                return Err(Status::invalid(attempt.resource, attempt.name, &causes));
+            }
         }
         let new = gates(&attempt.object);
         // What somebody has brought along goes by the way of every pod.
@@ -161,11 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn who_may_finish_a_pod() {
-        let user = |group: &str| Identity::authenticated("u", [group.to_owned()]);
-        assert!(is_privileged(&user("system:masters")) && is_privileged(&user("system:nodes")));
-        assert!(
-            !is_privileged(&user("system:serviceaccounts:shop")) && !is_privileged(&Identity::anonymous())
-        );
+    fn who_may_post_a_finished_pod() {
+        for (group, of_a_pod, of_a_mirror) in [
+            ("system:masters", true, true),
+            ("system:nodes", false, true),
+            ("system:serviceaccounts:kube-system", false, false),
+            ("system:serviceaccounts:shop", false, false),
+            ("system:unauthenticated", false, false),
+        ] {
+            let user = Identity::authenticated("u", [group.to_owned()]);
+            let mirror = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
+            let found = [json!({}), mirror].map(|pod| is_privileged(&user, pod.as_object().unwrap()));
+            assert_eq!(found, [of_a_pod, of_a_mirror], "{group}");
+        }
     }
 }

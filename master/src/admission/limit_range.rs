@@ -2,6 +2,8 @@
 
 mod check;
 
+use std::collections::BTreeSet;
+
 use api::strategy::Json;
 use apiserver::Status;
 use apiserver::admission::{Admission, Attempt, Operation};
@@ -9,7 +11,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 
 use super::lookup::Lookup;
-use super::pods::{field, forbidden, is_new_pod, may_grow};
+use super::pods::{field, fills_in, forbidden, is_new_pod, known_containers, may_grow};
 
 /// The name of ranges in the store.
 const RANGES: &str = "limitranges";
@@ -39,8 +41,9 @@ fn items<'a>(range: &'a Json, kind: &'a str) -> impl Iterator<Item = &'a Value> 
     items.into_iter().flatten().filter(move |item| item.get("type").and_then(Value::as_str) == Some(kind))
 }
 
-/// Gives the containers of a pod what they do not state, and tells so in an annotation.
-fn fill(pod: &mut Json, range: &Json) {
+/// Gives the containers of a pod what they do not state, apart from those it had before. An annotation tells what a new pod
+/// got; it stays as it is when more containers come.
+fn fill(pod: &mut Json, range: &Json, known: &BTreeSet<String>) {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     for item in items(range, "Container") {
         let amounts = |field: &str| item.get(field).and_then(Value::as_object).cloned().unwrap_or_default();
@@ -53,6 +56,9 @@ fn fill(pod: &mut Json, range: &Json) {
         let all = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for container in all.filter_map(Value::as_object_mut) {
             let name = container.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+            if known.contains(&name) {
+                continue;
+            }
             for (part, defaults, called) in [("requests", &requests, "request"), ("limits", &limits, "limit")]
             {
                 let set = add(container, part, defaults);
@@ -63,6 +69,7 @@ fn fill(pod: &mut Json, range: &Json) {
         }
     }
     if !told.is_empty()
+        && known.is_empty()
         && let Some(annotations) = field(pod, "metadata").and_then(|metadata| field(metadata, "annotations"))
     {
         annotations.insert(TOLD.to_owned(), format!("LimitRanger plugin set: {}", told.join("; ")).into());
@@ -91,9 +98,10 @@ fn add(container: &mut Json, part: &str, defaults: &Json) -> Vec<String> {
 #[async_trait]
 impl Admission for LimitRanges {
     async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        if is_new_pod(attempt) {
+        if is_new_pod(attempt) || fills_in(attempt) {
+            let known = known_containers(attempt);
             for range in self.ranges(attempt) {
-                fill(&mut attempt.object, &range);
+                fill(&mut attempt.object, &range, &known);
             }
         }
         Ok(())

@@ -1,9 +1,14 @@
 //! Small readings of pods that several of admission share. Pure.
 
+use std::collections::BTreeSet;
+
 use api::strategy::Json;
 use apiserver::Status;
 use apiserver::admission::{Attempt, Operation};
 use serde_json::{Map, Value};
+
+/// Lists of containers that a pod is made with.
+pub const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
 /// True when a pod is made.
 pub fn is_new_pod(attempt: &Attempt<'_>) -> bool {
@@ -15,6 +20,18 @@ pub fn may_grow(attempt: &Attempt<'_>) -> bool {
     attempt.is_of("pods")
         && attempt.operation == Operation::Update
         && matches!(attempt.subresource, Some("resize" | "finalize"))
+}
+
+/// True when what a gated pod lacks is filled in.
+pub fn fills_in(attempt: &Attempt<'_>) -> bool {
+    may_grow(attempt) && attempt.subresource == Some("finalize")
+}
+
+/// The names of the containers that the pod had before, whichever they are; a new pod had none.
+pub fn known_containers(attempt: &Attempt<'_>) -> BTreeSet<String> {
+    let before = attempt.old.and_then(spec);
+    let all = CONTAINERS.iter().flat_map(|name| before.into_iter().flat_map(|spec| list(spec, name)));
+    all.filter_map(|container| container.get("name")?.as_str().map(str::to_owned)).collect()
 }
 
 /// A refusal of what is attempted; `why` ends the sentence.

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::lookup::Lookup;
-use super::pods::{field, forbidden, is_new_pod, spec, text};
+use super::pods::{field, fills_in, forbidden, is_new_pod, spec, text};
 
 /// The name of classes in the store.
 const CLASSES: &str = "priorityclasses.scheduling.k8s.io";
@@ -91,8 +91,7 @@ fn apply(pod: &mut Json, class: Option<&Json>) -> Result<(), String> {
 fn names_class(attempt: &Attempt<'_>) -> bool {
     let class =
         |pod: &Json| spec(pod).map(|spec| text(spec, "priorityClassName")).unwrap_or_default().to_owned();
-    attempt.is_of("pods")
-        && attempt.subresource == Some("finalize")
+    fills_in(attempt)
         && attempt.old.is_some_and(|old| class(old).is_empty())
         && !class(&attempt.object).is_empty()
 }

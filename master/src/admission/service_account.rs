@@ -1,5 +1,6 @@
 //! A pod acts as a service account: `default` unless it says otherwise, with a token where containers look for one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::strategy::Json;
@@ -11,7 +12,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::lookup::Lookup;
-use super::pods::{field, forbidden, is_new_pod, list, list_mut, spec, text};
+use super::pods::{
+    CONTAINERS, field, fills_in, forbidden, is_new_pod, known_containers, list, list_mut, spec, text,
+};
 
 /// The name of accounts in the store.
 const ACCOUNTS: &str = "serviceaccounts";
@@ -67,15 +70,34 @@ fn apply(pod: &mut Json, account: &Json, suffix: &str) {
     }
 }
 
-/// Mounts a token into every container that has nothing in its place.
+/// The volume with the token, if the pod has one.
+fn token_of(spec: &Json) -> Option<String> {
+    let mut names = list(spec, "volumes").filter_map(|volume| volume.get("name").and_then(Value::as_str));
+    names.find(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned)
+}
+
+/// Gives the token to every container that has nothing in its place, with a volume for it.
 fn mount(spec: &mut Json, suffix: &str) {
-    let known = list(spec, "volumes").filter_map(|volume| volume.get("name").and_then(Value::as_str));
-    let known = known.filter(|name| name.starts_with(VOLUME_PREFIX)).map(str::to_owned).next();
+    let known = token_of(spec);
     let volume = known.clone().unwrap_or_else(|| format!("{VOLUME_PREFIX}{suffix}"));
+    let is_mounted = mount_at(spec, &volume, &BTreeSet::new());
+    if is_mounted
+        && known.is_none()
+        && let Some(volumes) = list_mut(spec, "volumes")
+    {
+        volumes.push(token_volume(&volume));
+    }
+}
+
+/// Mounts the volume into every container that has nothing in its place, apart from those known before; true if there is one.
+fn mount_at(spec: &mut Json, volume: &str, known: &BTreeSet<String>) -> bool {
     let mut is_mounted = false;
-    for containers in ["initContainers", "containers"] {
+    for containers in CONTAINERS {
         let all = spec.get_mut(containers).and_then(Value::as_array_mut).into_iter().flatten();
         for container in all.filter_map(Value::as_object_mut) {
+            if known.contains(text(container, "name")) {
+                continue;
+            }
             let Some(mounts) = list_mut(container, "volumeMounts") else { continue };
             if mounts.iter().all(|mount| mount.get("mountPath") != Some(&Value::from(MOUNT_PATH))) {
                 mounts.push(json!({"name": volume, "mountPath": MOUNT_PATH, "readOnly": true}));
@@ -83,12 +105,7 @@ fn mount(spec: &mut Json, suffix: &str) {
             }
         }
     }
-    if is_mounted
-        && known.is_none()
-        && let Some(volumes) = list_mut(spec, "volumes")
-    {
-        volumes.push(token_volume(&volume));
-    }
+    is_mounted
 }
 
 fn token_volume(name: &str) -> Value {
@@ -110,6 +127,15 @@ fn token_volume(name: &str) -> Value {
 #[async_trait]
 impl Admission for ServiceAccounts {
     async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
+        if fills_in(attempt) {
+            // The token that the pod has; a pod without one gets none later.
+            let known = known_containers(attempt);
+            let token = attempt.old.and_then(spec).and_then(token_of);
+            if let (Some(volume), Some(spec)) = (token, field(&mut attempt.object, "spec")) {
+                mount_at(spec, &volume, &known);
+            }
+            return Ok(());
+        }
         // A mirror is an image: what it is an image of runs without the master.
         if !is_new_pod(attempt) || is_mirror(&attempt.object) {
             return Ok(());
@@ -146,6 +172,24 @@ mod tests {
         let once = pod.clone();
         apply(&mut pod, account.as_object().unwrap(), "other");
         assert_eq!(pod, once, "a second time changes nothing");
+    }
+
+    #[test]
+    fn containers_that_come_later_get_the_token() {
+        let own = json!([{"name": "v", "mountPath": MOUNT_PATH}]);
+        let spec = json!({"containers": [{"name": "old"}, {"name": "new"}, {"name": "own", "volumeMounts": own}],
+            "initContainers": [{"name": "first"}], "volumes": [{"name": "data"}, {"name": "kube-api-access-x2x2x"}]});
+        let mut pod = spec.as_object().unwrap().clone();
+        let volume = token_of(&pod).unwrap();
+        assert!(mount_at(&mut pod, &volume, &BTreeSet::from(["old".to_owned()])));
+        let token = json!([{"name": "kube-api-access-x2x2x", "mountPath": MOUNT_PATH, "readOnly": true}]);
+        let mounts = |part: &str, at: usize| pod[part][at]["volumeMounts"].clone();
+        assert_eq!(
+            [mounts("containers", 0), mounts("containers", 1), mounts("containers", 2)],
+            [Value::Null, token.clone(), own]
+        );
+        assert_eq!(mounts("initContainers", 0), token);
+        assert_eq!(token_of(json!({"volumes": [{"name": "data"}]}).as_object().unwrap()), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ const STAYS: &str = "what is said stays: a finalizer fills in what is missing, a
 /// Fields that have rules of their own, by names that stand in one place of a pod each.
 const APART: [&str; 5] =
     ["schedulingGates", "tolerations", "nodeSelectorTerms", "priority", "preemptionPolicy"];
-/// Fields that are decided elsewhere, and where.
+/// Fields that are decided elsewhere, and where; by names that stand in one place, too.
 const ELSEWHERE: [(&str, &str); 4] = [
     ("nodeName", "a Binding gives a pod its node, once no gate is left"),
     ("ephemeralContainers", "they are added to a pod that runs, by its ephemeralcontainers"),
@@ -44,8 +44,10 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
     update::tolerations(&spec.at("tolerations"), &was.at("tolerations"), causes);
     update::node_affinity(spec, was, causes);
     for (field, why) in ELSEWHERE {
-        if was.at(field).is_empty() {
-            causes.absent(&spec.at(field), why);
+        let (now, before) = (&spec.at(field), &was.at(field));
+        let is_none = now.is_empty() && before.is_empty();
+        if !is_none && !equal(now.value(), before.value()) {
+            causes.forbidden(now, why);
         }
     }
     // A class that was missing brings both along; admission says what they are.
@@ -62,29 +64,43 @@ pub(super) fn check(new: &Place<'_, '_>, old: &Place<'_, '_>, causes: &mut Cause
 }
 
 /// Notes where a value does not say all that it said before.
+///
+/// An empty text or list says nothing. An empty object does (`emptyDir: {}`), and so does every key of a map (`"gpu": ""`).
 fn grown(new: &Place<'_, '_>, old: &Place<'_, '_>, shape: Shape<'_>, causes: &mut Causes) {
-    if old.is_empty() || equal(new.value(), old.value()) {
+    if old.is_absent() || equal(new.value(), old.value()) {
         return;
     }
     match shape.form() {
         Form::Struct { .. } if old.fields().is_some() => {
-            for (name, was) in old.entries().filter(|(name, _)| !APART.contains(name)) {
+            if new.fields().is_none() {
+                return causes.forbidden(new, STAYS);
+            }
+            for (name, was) in old.entries().filter(|(name, _)| !is_apart(name)) {
                 let now = new.at(name);
                 if name != "image" || !is_digest_of(now.text(), was.text()) {
                     grown(&now, &was, shape.at(name).shape, causes);
                 }
             }
         }
-        Form::Map { values, .. } if old.fields().is_some() => {
+        Form::Map { .. } if old.fields().is_some() => {
             for (key, was) in old.entries() {
-                grown(&new.key(key), &was, values, causes);
+                let now = new.key(key);
+                if !equal(now.value(), was.value()) {
+                    causes.forbidden(&now, STAYS);
+                }
             }
         }
         Form::List { elements, list: List::Map(keys) } => listed(new, old, keys, elements, causes),
+        Form::List { .. } | Form::Scalar if old.is_empty() => {}
         Form::Struct { .. } | Form::Map { .. } | Form::List { .. } | Form::Scalar | Form::Unknown => {
             causes.forbidden(new, STAYS);
         }
     }
+}
+
+/// True for fields that [`grown`] says nothing about.
+fn is_apart(name: &str) -> bool {
+    APART.contains(&name) || ELSEWHERE.iter().any(|(field, _)| *field == name)
 }
 
 /// Elements may come between those that are there, which keep their order: what a later variable says may rest on an

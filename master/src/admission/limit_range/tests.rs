@@ -19,7 +19,7 @@ fn what_is_not_stated_is_given_and_told() {
         "containers": [{"name": "a"}, {"name": "b", "resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}}],
         "initContainers": [{"name": "i", "resources": {"limits": {"memory": "1Gi"}}}],
     }}));
-    fill(&mut pod, &range);
+    fill(&mut pod, &range, &BTreeSet::new());
     let full = json!({"requests": {"cpu": "100m"}, "limits": {"memory": "512Mi", "cpu": "1"}});
     assert_eq!(pod["spec"]["containers"][0]["resources"], full);
     assert_eq!(pod["spec"]["containers"][1]["resources"]["limits"], json!({"cpu": "2", "memory": "1Gi"}));
@@ -29,11 +29,30 @@ fn what_is_not_stated_is_given_and_told() {
          cpu request for init container i; cpu limit for init container i"
     );
     let once = pod.clone();
-    fill(&mut pod, &range);
+    fill(&mut pod, &range, &BTreeSet::new());
     assert_eq!(pod["spec"], once["spec"]);
     let mut untouched = map(json!({"spec": {"containers": [{"name": "a"}]}}));
-    fill(&mut untouched, &map(json!({"spec": {"limits": []}})));
+    fill(&mut untouched, &map(json!({"spec": {"limits": []}})), &BTreeSet::new());
     assert_eq!(Value::from(untouched), json!({"spec": {"containers": [{"name": "a"}]}}));
+}
+
+#[test]
+fn containers_that_come_later_are_given_it_too() {
+    let range = map(json!({"spec": {"limits": [{"type": "Container", "default": {"memory": "512Mi"}}]}}));
+    let mut pod = map(json!({
+        "metadata": {"annotations": {TOLD: "as it was made"}},
+        "spec": {"containers": [{"name": "old"}, {"name": "new"}], "initContainers": [{"name": "first"}]},
+    }));
+    fill(&mut pod, &range, &BTreeSet::from(["old".to_owned()]));
+    let filled = json!({"limits": {"memory": "512Mi"}});
+    let expected = json!({
+        "metadata": {"annotations": {TOLD: "as it was made"}},
+        "spec": {
+            "containers": [{"name": "old"}, {"name": "new", "resources": filled}],
+            "initContainers": [{"name": "first", "resources": filled}],
+        },
+    });
+    assert_eq!(Value::from(pod), expected);
 }
 
 #[test]

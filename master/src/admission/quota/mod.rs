@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use self::batch::Ask;
 use super::lookup::Lookup;
 use super::pods::{forbidden, may_grow};
-use crate::quota::{self, Amounts, Quota};
+use crate::quota::{self, Quota};
 
 /// The name of quotas in the store.
 const QUOTAS: &str = "resourcequotas";
@@ -75,7 +75,7 @@ impl ResourceQuotas {
         Self { desk: Arc::new(Desk { registry, lines }) }
     }
 
-    /// What the attempt adds to what there is, if it is one that adds.
+    /// What the attempt asks for, if it is one that adds to what there is.
     fn ask(&self, attempt: &Attempt<'_>) -> Option<Ask> {
         let resource = attempt.resource.stored().to_owned();
         let grows = ["services", "persistentvolumeclaims"].contains(&resource.as_str());
@@ -87,11 +87,8 @@ impl ResourceQuotas {
         };
         let now = Timestamp::now();
         let usage = quota::usage(&resource, &attempt.object, now);
-        let usage = match old {
-            None => usage,
-            Some(old) => quota::growth(&usage, &quota::usage(&resource, old, now)),
-        };
-        Some(Ask { resource, object: attempt.object.clone(), usage })
+        let old = old.map(|old| (old.clone(), quota::usage(&resource, old, now)));
+        Some(Ask { resource, object: attempt.object.clone(), usage, old })
     }
 
     /// Waits in line until it is decided whether there is enough left, and that is reserved.
@@ -236,7 +233,7 @@ impl Admission for ResourceQuotas {
                 return Err(forbidden(attempt, &format!("failed quota: {}: {unsaid}", quota.name)));
             }
         }
-        if concerned.iter().all(|quota| quota.share(&ask.usage) == Amounts::new()) {
+        if concerned.iter().all(|quota| ask.share(quota).is_empty()) {
             return Ok(());
         }
         self.counted(attempt, namespace, &ask).await?;

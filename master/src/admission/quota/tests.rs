@@ -22,6 +22,7 @@ async fn who_decides_for_all_may_go_away() {
         resource: "secrets".to_owned(),
         object: Map::new(),
         usage: quota::usage("secrets", &Map::new(), Timestamp::UNIX_EPOCH),
+        old: None,
     };
     let mut first = Box::pin(quotas.reserve("shop", ask()));
     let mut second = Box::pin(quotas.reserve("shop", ask()));

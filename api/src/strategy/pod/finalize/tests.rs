@@ -13,12 +13,15 @@ const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012
 fn gated() -> Json {
     stored(&json!({
         "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "a", "namespace": "default", "labels": {"app": "web"}},
+        "metadata": {"name": "a", "namespace": "default", "labels": {"app": "web", "edge": ""}, "annotations": {"by": ""}},
         "spec": {
             "schedulingGates": [{"name": "a.b/c"}, {"name": "a.b/d"}],
             "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}],
-            "nodeSelector": {"disk": "ssd"},
+            "nodeSelector": {"disk": "ssd", "gpu": ""},
             "priority": 0,
+            "securityContext": {},
+            "subdomain": "",
+            "imagePullSecrets": [],
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}}},
             "volumes": [{"name": "v", "emptyDir": {}}],
@@ -65,6 +68,10 @@ fn what_is_missing_may_come() {
         ("/spec/initContainers", json!([{"name": "i", "image": "i"}])),
         ("/spec/volumes", json!([{"name": "more", "emptyDir": {}}, {"name": "v", "emptyDir": {}}])),
         ("/spec/volumes/0/emptyDir/sizeLimit", json!("1Gi")),
+        ("/spec/securityContext", json!({"fsGroup": 7})),
+        ("/spec/subdomain", json!("web")),
+        ("/spec/subdomain", json!(null)),
+        ("/spec/imagePullSecrets", json!(null)),
         ("/spec/nodeSelector/zone", json!("x")),
         (
             "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms",
@@ -79,7 +86,7 @@ fn what_is_missing_may_come() {
         ("/spec/schedulingGates", json!([{"name": "a.b/d"}])),
         ("/spec/schedulingGates", json!(null)),
         ("/metadata/labels/more", json!("x")),
-        ("/metadata/annotations", json!({"a": "b"})),
+        ("/metadata/annotations", json!({"a": "b", "by": ""})),
     ] {
         let fill = |pod: &mut Value| {
             if pointer == "/spec/tolerations/1" {
@@ -100,6 +107,7 @@ fn what_is_missing_may_come() {
 #[test]
 fn what_is_said_stays() {
     const ORDER: &str = "what is there stays, once each and in its order";
+    let field_ref = json!({"fieldRef": {"fieldPath": "metadata.name"}});
     let (a, b) = (json!({"name": "A", "value": "1"}), json!({"name": "B", "value": "2"}));
     let terms =
         "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
@@ -133,7 +141,25 @@ fn what_is_said_stays() {
             STAYS,
         ),
         ("/spec/volumes", json!([]), "spec.volumes", ORDER),
+        // An empty object says something: a volume stays what it is, and becomes nothing else beside.
+        (
+            "/spec/volumes/0",
+            json!({"name": "v", "hostPath": {"path": "/"}}),
+            "spec.volumes[0].emptyDir",
+            STAYS,
+        ),
+        ("/spec/volumes/0/hostPath", json!({"path": "/"}), "spec.volumes[0].hostPath", "at once"),
+        ("/spec/containers/0/env/0/valueFrom", field_ref, "spec.containers[0].env[0].valueFrom", ""),
+        ("/spec/securityContext", json!(null), "spec.securityContext", STAYS),
+        // So does every key of a map.
         ("/spec/nodeSelector/disk", json!("hdd"), "spec.nodeSelector[disk]", STAYS),
+        ("/spec/nodeSelector/gpu", json!("a100"), "spec.nodeSelector[gpu]", STAYS),
+        ("/spec/nodeSelector", json!({"disk": "ssd"}), "spec.nodeSelector[gpu]", STAYS),
+        ("/spec/nodeSelector", json!(null), "spec.nodeSelector[gpu]", STAYS),
+        ("/metadata/labels/edge", json!("west"), "metadata.labels[edge]", STAYS),
+        ("/metadata/labels", json!({"app": "web"}), "metadata.labels[edge]", STAYS),
+        ("/metadata/annotations/by", json!("me"), "metadata.annotations[by]", STAYS),
+        ("/metadata/annotations", json!(null), "metadata.annotations[by]", STAYS),
         ("/spec/tolerations", json!([]), "spec.tolerations", "existing tolerations can not be modified"),
         (
             terms,
@@ -168,6 +194,30 @@ fn what_is_said_stays() {
         let is_told = |line: &String| line.starts_with(&format!("{field}: ")) && line.contains(words);
         assert!(said.iter().any(is_told), "{pointer}: {value}: {said:#?}");
     }
+}
+
+#[test]
+fn what_is_decided_elsewhere_stays_when_it_is_there_too() {
+    let mut pod = gated();
+    let debug = json!([{"name": "e", "image": "i"}]);
+    for (field, value) in [("runtimeClassName", json!("kata")), ("overhead", json!({"cpu": "1"}))] {
+        pod["spec"][field] = value;
+    }
+    pod["spec"]["ephemeralContainers"] = debug;
+    let pod = Case::update(&pod, &Part::Main, |_| {}).object;
+    for (pointer, value, field, words) in [
+        ("/spec/runtimeClassName", json!("runc"), "spec.runtimeClassName", "decided when a pod is made"),
+        ("/spec/runtimeClassName", json!(null), "spec.runtimeClassName", "decided when a pod is made"),
+        ("/spec/overhead/memory", json!("1Gi"), "spec.overhead", "that of the runtime class"),
+        ("/spec/overhead", json!(null), "spec.overhead", "that of the runtime class"),
+        ("/spec/ephemeralContainers/0/command", json!(["sh"]), "spec.ephemeralContainers", "a pod that runs"),
+        ("/spec/ephemeralContainers", json!([]), "spec.ephemeralContainers", "a pod that runs"),
+    ] {
+        let said = Case::update(&pod, &PART, |pod| put(pod, pointer, &value)).said(&PART);
+        let told: Vec<&String> = said.iter().filter(|line| line.starts_with(&format!("{field}: "))).collect();
+        assert!(matches!(told[..], [line] if line.contains(words)), "{pointer}: {value}: {said:#?}");
+    }
+    assert_eq!(Case::update(&pod, &PART, |_| {}).said(&PART), [] as [&str; 0]);
 }
 
 #[test]
