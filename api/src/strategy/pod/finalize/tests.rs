@@ -150,7 +150,6 @@ fn what_is_said_stays() {
         ),
         ("/spec/volumes/0/hostPath", json!({"path": "/"}), "spec.volumes[0].hostPath", "at once"),
         ("/spec/containers/0/env/0/valueFrom", field_ref, "spec.containers[0].env[0].valueFrom", ""),
-        ("/spec/securityContext", json!(null), "spec.securityContext", STAYS),
         // So does every key of a map.
         ("/spec/nodeSelector/disk", json!("hdd"), "spec.nodeSelector[disk]", STAYS),
         ("/spec/nodeSelector/gpu", json!("a100"), "spec.nodeSelector[gpu]", STAYS),
