@@ -73,6 +73,8 @@ pub struct Book {
     heard: u64,
     /// Counts lists that were believed.
     lists: u64,
+    /// All that a believed list named has been told since: until then a pod that runs and is not told may only wait for what it refers to.
+    has_caught_up: bool,
 }
 
 impl Book {
@@ -85,6 +87,7 @@ impl Book {
             seen: Seen::default(),
             heard: 0,
             lists: 0,
+            has_caught_up: false,
         }
     }
 
@@ -287,12 +290,12 @@ impl Book {
         let age = |pod: &Arc<Pod>| (pod.metadata.creation_timestamp.clone(), pod.metadata.uid.clone());
         pods.sort_by_cached_key(age);
         let pods = pods.into_iter().map(Held::Pod);
-        let has_spoken = self.lists > 0;
+        self.has_caught_up |= self.lists > 0 && self.given.values().all(|given| given.is_told);
         Snapshot {
             source: SourceKind::Api,
             objects: pods.chain(shelf.held().cloned()).map(found).collect(),
             problems: self.problems(&origin),
-            completeness: if has_spoken { Completeness::Complete } else { Completeness::Incomplete },
+            completeness: if self.has_caught_up { Completeness::Complete } else { Completeness::Incomplete },
         }
     }
 

@@ -83,6 +83,20 @@ fn a_list_counts_once_its_server_knows_the_node() {
     assert_eq!(*book.seen(), Seen { node_uid: Some("node-1".to_owned()), version: Some(100) });
 }
 
+#[test]
+fn what_runs_is_not_taken_for_unwanted_while_it_is_asked_what_it_refers_to() {
+    let (mut book, mut shelf) = (Book::new("n1"), Shelf::default());
+    let volumes = json!([{"name": "v", "configMap": {"name": "settings"}}]);
+    book.hear(all(&[with(pod("web", "u1", 10), "/spec/volumes", volumes)], 100));
+    book.confirm("node-1");
+    shelf.follow(&book.refers());
+    assert_eq!(book.snapshot(&shelf).completeness, Completeness::Incomplete);
+    let settings =
+        apiserver::auth::nodes::Object::new(apiserver::auth::nodes::Kind::ConfigMap, "default", "settings");
+    shelf.hear(&settings, Told::All(Vec::new(), "100".to_owned())).unwrap();
+    assert_eq!(book.snapshot(&shelf).completeness, Completeness::Complete);
+}
+
 /// What has happened; what is heard; as whom the server knows the node, if it does; what runs then; how many are told as missing.
 type Row = (&'static str, Vec<Told<Value>>, Option<&'static str>, &'static str, usize);
 
