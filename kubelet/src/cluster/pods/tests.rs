@@ -90,6 +90,7 @@ fn what_runs_is_not_taken_for_unwanted_while_it_is_asked_what_it_refers_to() {
     book.hear(all(&[with(pod("web", "u1", 10), "/spec/volumes", volumes)], 100));
     book.confirm("node-1");
     shelf.follow(&book.refers());
+    shelf.refused_api_service();
     assert_eq!(book.snapshot(&shelf).completeness, Completeness::Incomplete);
     let settings =
         apiserver::auth::nodes::Object::new(apiserver::auth::nodes::Kind::ConfigMap, "default", "settings");
