@@ -122,7 +122,7 @@ pub fn told(found: &Json, now: Timestamp) -> Option<Json> {
     let mut told = found.clone();
     let condition = json!({
         "type": AVAILABLE, "status": "True", "reason": "Local", "message": "Local APIServices are always available",
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "lastTransitionTime": api::time::seconds(now),
     });
     told.insert("status".to_owned(), json!({"conditions": [condition]}));
     Some(told)

@@ -100,7 +100,7 @@ fn name(node: &Json) -> &str {
 /// The event that the stock controller writes, of a name that is the same the next time.
 fn unavailable(node: &Json, now: Timestamp) -> Value {
     let name = name(node);
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = api::time::seconds(now);
     json!({
         "apiVersion": "v1",
         "kind": "Event",

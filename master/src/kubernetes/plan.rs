@@ -169,7 +169,7 @@ pub fn ranges(found: Option<&Json>, ranges: &[String], at_start: bool, now: Time
     let mut told = found.clone();
     let condition = json!({
         "type": READY, "status": "True", "reason": "", "message": "Kubernetes default Service CIDR is ready",
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        "lastTransitionTime": api::time::seconds(now),
     });
     told.insert("status".to_owned(), json!({"conditions": [condition]}));
     Step::Tell(told)

@@ -131,7 +131,7 @@ impl Window {
     }
 
     fn object(&self, kind: &str, of: &Told, at_end: Timestamp, own: (&str, Value)) -> Told {
-        let time = at_end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let time = api::time::seconds(at_end);
         let mut metadata = Map::new();
         for field in ["name", "namespace", "labels"] {
             if let Some(value) = of.get("metadata").and_then(|of| of.get(field)) {

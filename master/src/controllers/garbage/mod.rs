@@ -267,7 +267,7 @@ fn unblocked(found: &Json) -> Option<Value> {
 /// An event about an owner that cannot be one, in the stock words; its name makes it one event however often it is told.
 fn invalid_owner(node: &Node, owner: &Owner, namespace: &str, now: Timestamp) -> Value {
     let object = &node.object;
-    let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = api::time::seconds(now);
     // FNV-1a: a name that is the same the next time.
     let hash = owner.uid.bytes().chain(object.uid.bytes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

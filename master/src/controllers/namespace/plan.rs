@@ -133,7 +133,7 @@ fn merged(mut known: Vec<Value>, conditions: [Condition; 5], now: Timestamp) -> 
         let old = place.and_then(|place| known.get(place)).filter(|old| text(old.get("status")) == status);
         let since = old
             .and_then(|old| old.get("lastTransitionTime").cloned())
-            .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+            .unwrap_or_else(|| api::time::seconds(now).into());
         let new = json!({
             "type": condition.name, "status": status, "lastTransitionTime": since,
             "reason": reason, "message": message,
