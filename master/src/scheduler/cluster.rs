@@ -26,6 +26,19 @@ impl Placed {
     }
 }
 
+/// What became of a pod on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// It was known to be there as it is.
+    Known,
+    /// It has come.
+    Came,
+    /// It is another one in some way, and takes what it took.
+    Changed,
+    /// It has given something back: it takes something else, or is elsewhere.
+    Gave,
+}
+
 /// What became of a Node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeChange {
@@ -207,24 +220,26 @@ impl Cluster {
         self.give_back(name, id);
     }
 
-    /// Takes in a pod that is on a node, or was decided to be; false when it was known to be there as it is.
-    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> bool {
-        if let Some(known) = self.pods.get_mut(&pod.uid)
-            && self.by_name.get(node) == Some(&known.node)
-            && known.pod.wants == pod.wants
-            && known.pod.is_mirror == pod.is_mirror
-        {
-            known.pod = pod;
-            if let Some(slot) = self.slots.get_mut(known.node as usize) {
-                slot.renew(&known.pod);
+    /// Takes in a pod that is on a node, or was decided to be.
+    pub fn put_pod(&mut self, pod: Arc<Pod>, node: &str, is_assumed: bool) -> Put {
+        let mut put = Put::Came;
+        if let Some(known) = self.pods.get_mut(&pod.uid) {
+            let (is_there, before) = (self.by_name.get(node) == Some(&known.node), &known.pod);
+            if is_there && before.wants == pod.wants && before.is_mirror == pod.is_mirror {
+                known.pod = pod;
+                if let Some(slot) = self.slots.get_mut(known.node as usize) {
+                    slot.renew(&known.pod);
+                }
+                let was_assumed = std::mem::replace(&mut known.is_assumed, is_assumed);
+                return if was_assumed == is_assumed { Put::Known } else { Put::Came };
             }
-            return std::mem::replace(&mut known.is_assumed, is_assumed) != is_assumed;
+            put = if is_there && before.wants.takes_as(&pod.wants) { Put::Changed } else { Put::Gave };
         }
         self.remove_pod(&pod.uid);
         self.learn(&pod);
         let id = self.place_of(node);
         self.lay(Placed { pod, node: id, is_assumed });
-        true
+        put
     }
 
     /// Puts a pod back that was lifted.
@@ -314,9 +329,9 @@ impl Cluster {
 
     /// Has these counted.
     pub fn learn_terms<'a>(&mut self, terms: impl Iterator<Item = &'a Arc<Term>>) {
-        let unknown: Vec<Arc<Term>> = terms.filter(|term| !self.terms.knows(term)).cloned().collect();
+        let unknown: Vec<Arc<Term>> = terms.filter(|term| !self.terms.uses(term)).cloned().collect();
         for term in unknown {
-            if !self.terms.knows(&term) {
+            if !self.terms.uses(&term) {
                 self.terms.begin(&term);
                 self.count_all(&term);
             }

@@ -41,25 +41,18 @@ impl Hands {
         self.free.clone().acquire_owned().await.ok()
     }
 
-    /// Carries it out in its own time.
-    pub fn carry_out(&self, decision: Decision, free: Option<OwnedSemaphorePermit>) {
-        let hands = self.clone();
-        tokio::spawn(async move {
-            match decision {
-                Decision::Ask { .. } | Decision::AskForRoom { .. } => {
-                    // How many are asked about at once, the mind knows.
-                    drop(free);
-                    if let Some(decision) = hands.ask(decision).await {
-                        let _free = hands.free().await;
-                        hands.write(decision).await;
-                    }
-                }
-                Decision::Bind { .. } | Decision::Refused { .. } => {
-                    hands.write(decision).await;
-                    drop(free);
+    /// Carries it out. While extenders have a pod in hand nothing is written, and nothing else waits for that: how many they have,
+    /// the mind knows.
+    pub async fn carry_out(self, decision: Decision, free: Option<OwnedSemaphorePermit>) {
+        match decision {
+            Decision::Ask { .. } | Decision::AskForRoom { .. } => {
+                drop(free);
+                if let Some(decision) = self.ask(decision).await {
+                    self.write(decision, None).await;
                 }
             }
-        });
+            Decision::Bind { .. } | Decision::Refused { .. } => self.write(decision, free).await,
+        }
     }
 
     /// Asks extenders, and returns what is decided then: something to be written, or once more a question.
@@ -67,7 +60,7 @@ impl Hands {
         loop {
             decision = match decision {
                 Decision::Ask { pod, choices } => {
-                    let names = choices.nodes.iter().map(|(name, _)| name.clone()).collect();
+                    let names = choices.nodes.clone();
                     let opinion = self.extenders.opinion(&pod, names).await;
                     self.mind.tell(|state, now| state.heard(&pod, choices, opinion, now))?
                 }
@@ -80,18 +73,36 @@ impl Hands {
         }
     }
 
-    async fn write(&self, decision: Decision) {
+    async fn write(&self, decision: Decision, free: Option<OwnedSemaphorePermit>) {
         match decision {
-            Decision::Bind { pod, node } => self.bind(&pod, &node).await,
+            Decision::Bind { pod, node } if self.extenders.bind_for(&pod) => {
+                drop(free);
+                let answer = self.extenders.bind(&pod, &node).await;
+                self.mind.tell(|state, _| state.is_bound());
+                let _free = self.free().await;
+                self.bound_by_others(&pod, &node, answer).await;
+            }
+            Decision::Bind { pod, node } => {
+                let _free = self.or_free(free).await;
+                self.bind_here(&pod, &node).await;
+            }
             Decision::Refused { pod, words, reason, promise } => {
+                let _free = self.or_free(free).await;
                 self.refuse(&pod, (reason, &words), &promise).await;
             }
             Decision::Ask { .. } | Decision::AskForRoom { .. } => {}
         }
     }
 
-    async fn bind(&self, pod: &Pod, node: &str) {
-        match self.extenders.bind(pod, node).await {
+    async fn or_free(&self, free: Option<OwnedSemaphorePermit>) -> Option<OwnedSemaphorePermit> {
+        match free {
+            None => self.free().await,
+            free => free,
+        }
+    }
+
+    async fn bound_by_others(&self, pod: &Pod, node: &str, answer: Option<Result<(), String>>) {
+        match answer {
             None => self.bind_here(pod, node).await,
             Some(Ok(())) => self.is_bound(pod, node),
             Some(Err(error)) => {
@@ -114,6 +125,9 @@ impl Hands {
             Err(error) => {
                 tell_of(&error, pod, node);
                 self.mind.tell(|state, now| state.unbound(&pod.uid, now));
+                if !is_overtaken(&error) {
+                    self.refuse(pod, (TROUBLE, &error.whole()), &Promise::Stays).await;
+                }
             }
         }
     }
@@ -263,9 +277,14 @@ fn withdrawn(pod: &Pod) -> Value {
     })
 }
 
+/// The pod has a node, or is gone.
+fn is_overtaken(error: &Error) -> bool {
+    error.is_conflict() || error.is_not_found()
+}
+
 fn tell_of(error: &Error, pod: &Pod, node: &str) {
     let (pod, error_text) = (pod.key(), error.whole());
-    if error.is_conflict() || error.is_not_found() {
+    if is_overtaken(error) {
         tracing::debug!(pod, node, error = error_text, "somebody else came before");
     } else {
         tracing::warn!(pod, node, error = error_text, "a pod cannot be given its node; trying again");

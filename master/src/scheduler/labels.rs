@@ -47,12 +47,18 @@ impl Requirement {
 
     /// Whether what has these labels fulfils it.
     pub fn holds(&self, labels: &Labels) -> bool {
-        let number = |key: &String| labels.get(key).and_then(|value| value.parse::<i64>().ok());
+        self.holds_of(|key| labels.get(key).map(String::as_str))
+    }
+
+    /// The same of what has these values.
+    pub fn holds_of<'a>(&self, value: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let number = |key: &str| value(key).and_then(|value| value.parse::<i64>().ok());
+        let is_one = |values: &[String], value: &str| values.iter().any(|one| one == value);
         match self {
-            Self::In(key, values) => labels.get(key).is_some_and(|value| values.contains(value)),
-            Self::NotIn(key, values) => labels.get(key).is_none_or(|value| !values.contains(value)),
-            Self::Exists(key) => labels.contains_key(key),
-            Self::Missing(key) => !labels.contains_key(key),
+            Self::In(key, values) => value(key).is_some_and(|value| is_one(values, value)),
+            Self::NotIn(key, values) => value(key).is_none_or(|value| !is_one(values, value)),
+            Self::Exists(key) => value(key).is_some(),
+            Self::Missing(key) => value(key).is_none(),
             Self::Above(key, than) => number(key).is_some_and(|has| has > *than),
             Self::Below(key, than) => number(key).is_some_and(|has| has < *than),
             Self::Unknown => false,

@@ -34,6 +34,7 @@ mod volumes;
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 pub use self::config::Config;
 use self::events::Events;
@@ -62,9 +63,12 @@ async fn schedule(client: Client, config: &Config) {
     tasks.spawn(events::write(client.clone(), told));
     let extenders = Extenders::new(config.extenders.clone(), client.clone());
     let hands = Hands::new(client, mind.clone(), events, extenders);
+    // What is under way ends with this: another one may decide by then.
+    let mut under_way = JoinSet::new();
     loop {
         let free = hands.free().await;
         let decision = mind.next().await;
-        hands.carry_out(decision, free);
+        while under_way.try_join_next().is_some() {}
+        under_way.spawn(hands.clone().carry_out(decision, free));
     }
 }

@@ -17,8 +17,9 @@ pub struct Nominees(HashMap<String, Nominee>);
 
 impl Nominees {
     /// Takes in a pod that waits, as the server has it. What was promised here and the server does not say yet holds; what the
-    /// server said and does not say any more is over.
-    pub fn take_in(&mut self, pod: &Arc<Pod>) {
+    /// server said and does not say any more is over. True where a node is promised to it no more.
+    pub fn take_in(&mut self, pod: &Arc<Pod>) -> bool {
+        let before = self.node_of(&pod.uid).map(str::to_owned);
         match self.0.get_mut(&pod.uid) {
             Some(known) if pod.nominated.is_empty() && known.pod.nominated.is_empty() => {
                 known.pod = pod.clone();
@@ -26,6 +27,7 @@ impl Nominees {
             _ if pod.nominated.is_empty() => drop(self.0.remove(&pod.uid)),
             _ => self.promise(pod.clone(), &pod.nominated),
         }
+        before.is_some_and(|before| self.node_of(&pod.uid) != Some(&before))
     }
 
     /// Promises a node to a pod.
@@ -33,9 +35,9 @@ impl Nominees {
         self.0.insert(pod.uid.clone(), Nominee { pod, node: node.to_owned() });
     }
 
-    /// Nothing is promised to that pod any more; true where something was.
-    pub fn remove(&mut self, uid: &str) -> bool {
-        self.0.remove(uid).is_some()
+    /// Nothing is promised to that pod any more; the node that was.
+    pub fn remove(&mut self, uid: &str) -> Option<String> {
+        self.0.remove(uid).map(|nominee| nominee.node)
     }
 
     /// The node that is promised to a pod.

@@ -1,6 +1,5 @@
 //! Where a pod goes: which nodes may have it, which of those is best, and if there is none, why. Pure.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cluster::Cluster;
@@ -43,6 +42,8 @@ pub struct Refusal {
     curable: Vec<NodeId>,
     /// Why no node was asked: what there is of its claims.
     of_claims: Option<String>,
+    /// Extenders took nodes out, whether or not they said why.
+    is_of_extenders: bool,
 }
 
 /// Where the search goes on, so that all nodes get their turn, and what decides between nodes that are alike.
@@ -68,11 +69,22 @@ impl Turn {
     }
 }
 
+/// Which nodes are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Among {
+    /// The one that the pod is promised, and no other.
+    Promised,
+    /// As many as are enough to choose from.
+    All,
+}
+
 /// Nodes that may have a pod, for others to have a say in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
-    /// Their names and scores.
-    pub nodes: Vec<(String, i64)>,
+    /// Their names.
+    pub nodes: Vec<String>,
+    /// Among which they were found.
+    among: Among,
     /// What the others said that were asked.
     refusal: Refusal,
 }
@@ -94,12 +106,14 @@ pub enum Chosen {
     Placed(Placement),
     /// Those that were left have been taken meanwhile.
     Overtaken,
+    /// The pod cannot have the node that it is promised; these others there are.
+    Elsewhere(Choices),
 }
 
 /// Decides about a pod, whose terms the cluster counts, as it does those of how it is spread unless it says so itself.
 pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Placement {
-    let (feasible, refusal) = look(cluster, pod, turn);
-    let best = match feasible.as_slice() {
+    let Found { nodes, refusal, .. } = look(cluster, pod, turn);
+    let best = match nodes.as_slice() {
         [] => return Placement::Nowhere(refusal),
         [only] => *only,
         several => best(&scores(cluster, pod, manner, several), several, turn),
@@ -111,11 +125,9 @@ pub fn place(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut T
 }
 
 /// The same as far as it goes before others have their say.
-pub fn choices(cluster: &mut Cluster, pod: &Pod, manner: &Manner<'_>, turn: &mut Turn) -> Choices {
-    let (feasible, refusal) = look(cluster, pod, turn);
-    let scores = scores(cluster, pod, manner, &feasible);
-    let named = |(id, score): (&NodeId, i64)| cluster.node(*id).map(|(_, node)| (node.name.clone(), score));
-    Choices { nodes: feasible.iter().zip(scores).filter_map(named).collect(), refusal }
+pub fn choices(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Choices {
+    let found = look(cluster, pod, turn);
+    named(cluster, found)
 }
 
 /// Decides once others have had their say: the best that is left and may have the pod still.
@@ -123,83 +135,122 @@ pub fn choose(
     cluster: &mut Cluster,
     pod: &Pod,
     choices: Choices,
-    opinion: &Opinion,
+    (opinion, manner): (&Opinion, &Manner<'_>),
     turn: &mut Turn,
 ) -> Chosen {
-    let Choices { nodes, mut refusal } = choices;
-    let mut left: Vec<(&String, i64, u64)> = Vec::new();
-    for (name, score) in &nodes {
-        if let Some(liked) = opinion.scores.get(name) {
-            left.push((name, score.saturating_add(*liked), turn.next()));
-        }
-    }
-    left.sort_by_key(|(_, score, chance)| (Reverse(*score), *chance));
+    let left = || choices.nodes.iter().filter_map(|name| Some((name, *opinion.scores.get(name)?)));
     let crowded = crowded(cluster, pod);
     let prepared = Prepared::of(cluster, pod);
-    let is_free = |name: &str| {
-        cluster.named(name).is_some_and(|(id, slot, node)| {
-            !crowded.contains_key(&id) && prepared.refuses(slot, node).is_none()
-        })
-    };
-    if let Some((name, ..)) = left.iter().find(|(name, ..)| is_free(name)) {
-        return Chosen::Placed(Placement::On((*name).clone()));
+    let free = left().filter_map(|(name, liked)| {
+        let (id, slot, node) = cluster.named(name)?;
+        (!crowded.contains_key(&id) && prepared.refuses(slot, node).is_none()).then_some((id, liked))
+    });
+    let (free, liked): (Vec<NodeId>, Vec<i64>) = free.unzip();
+    if !free.is_empty() {
+        let scores = scores(cluster, pod, manner, &free).into_iter().zip(liked);
+        let scores: Vec<i64> = scores.map(|(score, liked)| score.saturating_add(liked)).collect();
+        if let Some((_, node)) = cluster.node(best(&scores, &free, turn)) {
+            return Chosen::Placed(Placement::On(node.name.clone()));
+        }
     }
-    if !left.is_empty() {
+    if left().next().is_some() {
         return Chosen::Overtaken;
     }
-    for (name, why) in &opinion.refused {
+    if choices.among == Among::Promised {
+        let found = search(cluster, pod, &crowded, turn);
+        return Chosen::Elsewhere(named(cluster, found));
+    }
+    Chosen::Placed(Placement::Nowhere(taken_out(cluster, choices, opinion)))
+}
+
+/// Why no node is left that others were asked about. Of each of those nodes one thing counts that they said, and that it never will
+/// do counts for more; of nodes that nobody asked about they may say what they like.
+fn taken_out(cluster: &Cluster, choices: Choices, opinion: &Opinion) -> Refusal {
+    let Choices { nodes, mut refusal, .. } = choices;
+    let asked: BTreeSet<&String> = nodes.iter().collect();
+    let mut said = BTreeMap::<&String, &Why>::new();
+    for (name, why) in opinion.refused.iter().filter(|(name, _)| asked.contains(name)) {
+        let one = said.entry(name).or_insert(why);
+        if one.is_of_pods() {
+            *one = why;
+        }
+    }
+    for (name, why) in said {
         if let Some((id, ..)) = cluster.named(name) {
             refusal.add(id, vec![why.clone()]);
         }
     }
-    Chosen::Placed(Placement::Nowhere(refusal))
+    refusal.is_of_extenders = true;
+    refusal
 }
 
-/// Nodes that may have the pod, and what the others said that were asked.
-fn look(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> (Vec<NodeId>, Refusal) {
+/// What was found for a pod.
+struct Found {
+    /// Nodes that may have it.
+    nodes: Vec<NodeId>,
+    /// Among which.
+    among: Among,
+    /// What the others said that were asked.
+    refusal: Refusal,
+}
+
+fn named(cluster: &Cluster, Found { nodes, among, refusal }: Found) -> Choices {
+    let name = |id: &NodeId| cluster.node(*id).map(|(_, node)| node.name.clone());
+    Choices { nodes: nodes.iter().filter_map(name).collect(), among, refusal }
+}
+
+/// Nodes that may have the pod: the one that it is promised, else as many as are enough to choose from.
+fn look(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Found {
+    let refusal = Refusal { nodes: cluster.count(), ..Refusal::default() };
     if let Err(words) = cluster.volumes().asked(pod) {
-        let refusal = Refusal { nodes: cluster.count(), of_claims: Some(words), ..Refusal::default() };
-        return (Vec::new(), refusal);
+        let refusal = Refusal { of_claims: Some(words), ..refusal };
+        return Found { nodes: Vec::new(), among: Among::All, refusal };
     }
     let crowded = crowded(cluster, pod);
-    feasible(cluster, pod, &crowded, turn)
+    let promised = cluster.nominees().node_of(&pod.uid).and_then(|name| cluster.named(name));
+    if let Some((id, slot, node)) = promised
+        && !crowded.contains_key(&id)
+        && Prepared::of(cluster, pod).refuses(slot, node).is_none()
+    {
+        return Found { nodes: vec![id], among: Among::Promised, refusal };
+    }
+    search(cluster, pod, &crowded, turn)
 }
 
-/// Nodes that may have the pod, as many as are enough to choose from, and what the others said that were asked.
-fn feasible(
-    cluster: &Cluster,
-    pod: &Pod,
-    crowded: &HashMap<NodeId, Vec<Why>>,
-    turn: &mut Turn,
-) -> (Vec<NodeId>, Refusal) {
+/// Nodes that may have the pod, as many as are enough to choose from, whatever it is promised.
+fn search(cluster: &Cluster, pod: &Pod, crowded: &HashMap<NodeId, Vec<Why>>, turn: &mut Turn) -> Found {
     let prepared = Prepared::of(cluster, pod);
-    let refuses =
-        |id, slot: &Slot, node: &Node| crowded.get(&id).cloned().or_else(|| prepared.refuses(slot, node));
-    if let Some((id, slot, node)) = cluster.nominees().node_of(&pod.uid).and_then(|name| cluster.named(name))
-        && refuses(id, slot, node).is_none()
-    {
-        return (vec![id], Refusal::default());
+    let mut found = Found {
+        nodes: Vec::new(),
+        among: Among::All,
+        refusal: Refusal { nodes: cluster.count(), ..Refusal::default() },
+    };
+    let mut ask = |id: NodeId, slot: &Slot, node: &Node| {
+        match crowded.get(&id).cloned().or_else(|| prepared.refuses(slot, node)) {
+            Some(reasons) => found.refusal.add(id, reasons),
+            None => found.nodes.push(id),
+        }
+        found.nodes.len()
+    };
+    if let Some(names) = pod.wants.named_nodes() {
+        let named = names.iter().filter_map(|name| cluster.named(name));
+        let asked = named.map(|(id, slot, node)| ask(id, slot, node)).count();
+        found.refusal.count(Why::NotNamed, cluster.count() - asked);
+        return found;
     }
     let (places, enough) = (cluster.places(), enough(cluster.count()));
-    let mut found = Vec::with_capacity(enough.min(cluster.count()));
-    let mut refusal = Refusal { nodes: cluster.count(), ..Refusal::default() };
     let start = if places == 0 { 0 } else { turn.start % places };
-    let order = (start..places).chain(0..start);
     let mut last = start;
-    for place in order {
+    for place in (start..places).chain(0..start) {
         let Ok(id) = NodeId::try_from(place) else { break };
         let Some((slot, node)) = cluster.node(id) else { continue };
         last = place;
-        match refuses(id, slot, node) {
-            Some(reasons) => refusal.add(id, reasons),
-            None => found.push(id),
-        }
-        if found.len() == enough {
+        if ask(id, slot, node) == enough {
             break;
         }
     }
     turn.start = last + 1;
-    (found, refusal)
+    found
 }
 
 /// How many nodes are enough to choose from, by how many there are: the stock scheduler's share, half of them and less the more
@@ -225,8 +276,12 @@ impl Refusal {
         if reasons.iter().all(Why::is_of_pods) {
             self.curable.push(id);
         }
-        for why in reasons {
-            *self.reasons.entry(why).or_default() += 1;
+        reasons.into_iter().for_each(|why| self.count(why, 1));
+    }
+
+    fn count(&mut self, why: Why, nodes: usize) {
+        if nodes > 0 {
+            *self.reasons.entry(why).or_default() += nodes;
         }
     }
 
@@ -236,7 +291,8 @@ impl Refusal {
             return BTreeSet::from([Kind::NoNodes]);
         }
         let of_claims = self.of_claims.iter().map(|_| Kind::Volumes);
-        self.reasons.keys().map(Why::kind).chain(of_claims).collect()
+        let of_extenders = self.is_of_extenders.then_some(Kind::Extender);
+        self.reasons.keys().map(Why::kind).chain(of_claims).chain(of_extenders).collect()
     }
 
     /// How many nodes there are.
@@ -270,7 +326,10 @@ impl Refusal {
 pub fn none_available(nodes: usize, reasons: &BTreeMap<String, usize>) -> String {
     let mut told: Vec<String> = reasons.iter().map(|(words, count)| format!("{count} {words}")).collect();
     told.sort();
-    format!("0/{nodes} nodes are available: {}.", told.join(", "))
+    match told.as_slice() {
+        [] => format!("0/{nodes} nodes are available."),
+        told => format!("0/{nodes} nodes are available: {}.", told.join(", ")),
+    }
 }
 
 #[cfg(test)]

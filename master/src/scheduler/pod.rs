@@ -1,7 +1,7 @@
 //! A pod as the scheduler sees it: what it asks of a node, read once.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
@@ -173,6 +173,9 @@ pub struct Port {
     pub number: i64,
 }
 
+/// The field of a node that is its name.
+const NODE_NAME: &str = "metadata.name";
+
 /// What a node may be asked to be: all of it holds, and an empty one never does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeTerm {
@@ -190,13 +193,21 @@ impl NodeTerm {
     /// Whether a node of that name and these labels is one.
     pub fn holds(&self, name: &str, labels: &Labels) -> bool {
         let is_empty = self.labels.is_empty() && self.fields.is_empty();
-        let fields = || Labels::from([("metadata.name".to_owned(), name.to_owned())]);
+        let field = |key: &str| (key == NODE_NAME).then_some(name);
         !is_empty
+            && self.fields.iter().all(|requirement| requirement.holds_of(field))
             && self.labels.iter().all(|requirement| requirement.holds(labels))
-            && (self.fields.is_empty() || {
-                let fields = fields();
-                self.fields.iter().all(|requirement| requirement.holds(&fields))
-            })
+    }
+
+    /// The names of the nodes that it is for, where it names them.
+    fn names(&self) -> Option<BTreeSet<&str>> {
+        let names = self.fields.iter().filter_map(|requirement| match requirement {
+            Requirement::In(key, names) if key == NODE_NAME => {
+                Some(names.iter().map(String::as_str).collect::<BTreeSet<_>>())
+            }
+            _ => None,
+        });
+        names.reduce(|some, others| some.intersection(&others).copied().collect())
     }
 }
 
@@ -273,6 +284,19 @@ impl Pod {
 }
 
 impl Wants {
+    /// The names of the nodes that its required affinity is for, where each of its terms names them.
+    pub fn named_nodes(&self) -> Option<BTreeSet<&str>> {
+        let terms = self.node_terms.as_ref()?.iter();
+        let names: Vec<_> = terms.map(NodeTerm::names).collect::<Option<_>>()?;
+        let names: BTreeSet<&str> = names.into_iter().flatten().collect();
+        (!names.is_empty()).then_some(names)
+    }
+
+    /// Whether it takes the same of a node as that one.
+    pub fn takes_as(&self, other: &Self) -> bool {
+        self.requests == other.requests && self.ports == other.ports && self.claims == other.claims
+    }
+
     fn of(object: &Json) -> Self {
         let namespace = text_at(object, "metadata.namespace");
         let own = labels(at(object, "metadata.labels"));

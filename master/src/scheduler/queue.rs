@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::filter::Kind;
 use super::pod::Pod;
+use super::terms::Namespaces;
 
 /// The pause after the first failure; doubled with every further one. The stock scheduler's.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -46,6 +47,8 @@ struct Entry {
     failed: Option<Instant>,
     /// What could help it.
     kinds: BTreeSet<Kind>,
+    /// It asks for something else than when it was taken.
+    is_edited: bool,
 }
 
 /// Pods that wait, each once.
@@ -60,8 +63,8 @@ pub struct Queue {
     clock: u64,
     /// When something last happened that could help.
     helped: HashMap<Kind, u64>,
-    /// How many of those that wait for a change could be helped by it.
-    cares: HashMap<Kind, usize>,
+    /// Those of `waiting` that could be helped by it.
+    cares: HashMap<Kind, BTreeSet<(Instant, String)>>,
 }
 
 impl Queue {
@@ -71,8 +74,8 @@ impl Queue {
         match self.entries.get_mut(&uid) {
             None => {
                 let is_gated = pod.wants.is_gated;
-                let entry =
-                    Entry { pod, waits: Waits::Gated, failures: 0, failed: None, kinds: BTreeSet::new() };
+                let (waits, kinds) = (Waits::Gated, BTreeSet::new());
+                let entry = Entry { pod, waits, failures: 0, failed: None, kinds, is_edited: false };
                 self.entries.insert(uid.clone(), entry);
                 if !is_gated {
                     self.make_ready(&uid);
@@ -83,8 +86,8 @@ impl Queue {
                 let is_gated = pod.wants.is_gated;
                 entry.pod = pod;
                 match entry.waits {
-                    // Whoever places it finds out: the server takes no node for a version that may not have one.
-                    Waits::Taken(_) => {}
+                    // Whoever places it may have looked already, and finds out when that comes to nothing.
+                    Waits::Taken(_) => entry.is_edited |= !is_same,
                     _ if is_same => {}
                     _ if is_gated => self.set(&uid, Waits::Gated),
                     Waits::Gated => self.make_ready(&uid),
@@ -118,7 +121,9 @@ impl Queue {
             return Err(pausing.into_iter().chain(waiting).min());
         };
         self.set(&uid, Waits::Taken(self.clock));
-        self.entries.get(&uid).map(|entry| entry.pod.clone()).ok_or(None)
+        let entry = self.entries.get_mut(&uid).ok_or(None)?;
+        entry.is_edited = false;
+        Ok(entry.pod.clone())
     }
 
     /// The pod, while somebody is placing it.
@@ -157,11 +162,12 @@ impl Queue {
         let Waits::Taken(since) = entry.waits else { return };
         let is_helped =
             kinds.iter().any(|kind| self.helped.get(kind).is_some_and(|happened| *happened > since));
+        let is_other = is_helped || entry.is_edited;
         entry.kinds = kinds;
         self.failed(uid, now);
         if entry_is_gated(&self.entries, uid) {
             self.set(uid, Waits::Gated);
-        } else if is_helped {
+        } else if is_other {
             self.resume(uid, now);
         } else {
             self.set(uid, Waits::Change(now));
@@ -183,23 +189,42 @@ impl Queue {
 
     /// Something changed of these kinds: pods that it could help are looked at again.
     pub fn changed(&mut self, kinds: &[Kind], now: Instant) {
+        self.happened(kinds, now, |_, _| true);
+    }
+
+    /// The same through that pod, which is not helped by it.
+    pub fn changed_by(&mut self, uid: &str, kinds: &[Kind], now: Instant) {
+        self.happened(kinds, now, |_, pod| pod.uid != uid);
+    }
+
+    /// A pod has come to a node: those are looked at again who wait for such a one.
+    pub fn came(&mut self, came: &Pod, namespaces: &Namespaces, now: Instant) {
+        self.happened(&[Kind::Neighbours, Kind::Spread], now, |kind, pod| {
+            let wants = &pod.wants;
+            match kind {
+                Kind::Neighbours => wants.near.iter().any(|term| term.means(came, namespaces)),
+                Kind::Spread => wants.spread.iter().any(|spread| spread.term.means(came, namespaces)),
+                _ => true,
+            }
+        });
+    }
+
+    /// Has those looked at again who wait for changes of these kinds and are helped by this one; nobody knows of extenders by what
+    /// they are.
+    fn happened(&mut self, kinds: &[Kind], now: Instant, helps: impl Fn(Kind, &Pod) -> bool) {
         if kinds.is_empty() {
             return;
         }
         self.clock += 1;
-        let kinds = || kinds.iter().chain([&Kind::Extender]);
-        for kind in kinds() {
-            self.helped.insert(*kind, self.clock);
+        let mut helped = BTreeSet::new();
+        for kind in kinds.iter().copied().chain([Kind::Extender]) {
+            self.helped.insert(kind, self.clock);
+            let is_helped = |(_, uid): &&(Instant, String)| {
+                self.entries.get(uid).is_some_and(|entry| helps(kind, &entry.pod))
+            };
+            helped.extend(self.cares.get(&kind).into_iter().flatten().filter(is_helped).cloned());
         }
-        if !kinds().any(|kind| self.cares.get(kind).is_some_and(|count| *count > 0)) {
-            return;
-        }
-        let helps = |uid: &String| {
-            self.entries.get(uid).is_some_and(|entry| kinds().any(|kind| entry.kinds.contains(kind)))
-        };
-        let helped: Vec<String> =
-            self.waiting.iter().map(|(_, uid)| uid).filter(|uid| helps(uid)).cloned().collect();
-        helped.iter().for_each(|uid| self.resume(uid, now));
+        helped.iter().for_each(|(_, uid)| self.resume(uid, now));
     }
 
     /// A pod that waits for a change is looked at again without one, after its pause.
@@ -261,7 +286,7 @@ impl Queue {
             Waits::Change(since) => {
                 self.waiting.insert((since, uid.to_owned()));
                 for kind in &entry.kinds {
-                    *self.cares.entry(*kind).or_default() += 1;
+                    self.cares.entry(*kind).or_default().insert((since, uid.to_owned()));
                 }
             }
             Waits::Gated | Waits::Taken(_) => {}
@@ -275,9 +300,12 @@ impl Queue {
             Waits::Line(rank) => drop(self.line.remove(&(rank, uid.to_owned()))),
             Waits::Until(at) => drop(self.pausing.remove(&(at, uid.to_owned()))),
             Waits::Change(since) => {
-                self.waiting.remove(&(since, uid.to_owned()));
+                let known = (since, uid.to_owned());
+                self.waiting.remove(&known);
                 for kind in &entry.kinds {
-                    self.cares.entry(*kind).and_modify(|count| *count = count.saturating_sub(1));
+                    self.cares.entry(*kind).and_modify(|all| {
+                        all.remove(&known);
+                    });
                 }
             }
             Waits::Gated | Waits::Taken(_) => {}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Put};
 use super::config::{Config, Strategy};
 use super::extender::{Extender, Offer, Opinion};
 use super::filter::Kind;
@@ -80,10 +80,11 @@ const UNSCHEDULABLE: &str = "Unschedulable";
 /// The same where somebody who is to be asked does not answer.
 pub const TROUBLE: &str = "SchedulerError";
 
-/// Pods about which extenders are asked at once: one that is slow has no more of them wait, and is asked no more at a time.
+/// Pods that extenders have in hand at once, whatever they are asked about them: one that is slow has no more of them wait, and is
+/// asked no more at a time.
 const MOST_ASKED: usize = 32;
 
-/// What a pod that is there changes for others.
+/// What a pod that is there and changes does for others.
 const COMES: &[Kind] = &[Kind::Neighbours, Kind::Spread];
 /// What a pod that goes changes for others.
 const GOES: &[Kind] = &[Kind::Room, Kind::Ports, Kind::Neighbours, Kind::Spread, Kind::Volumes];
@@ -143,7 +144,7 @@ pub struct State {
     owners: Owners,
     read: HashSet<Part>,
     extenders: Arc<[Extender]>,
-    /// About how many pods extenders are asked where they go.
+    /// How many pods extenders have in hand: [`Self::heard`], [`Self::heard_of_room`] and [`Self::is_bound`] end it.
     asked: usize,
 }
 
@@ -178,21 +179,32 @@ impl State {
         }
         if !pod.node.is_empty() {
             self.queue.remove(&pod.uid);
-            self.cluster.nominees_mut().remove(&pod.uid);
-            let node = pod.node.clone();
-            // What a pod says of its work is news to nobody here.
-            if self.cluster.put_pod(Arc::new(pod), &node, false) {
-                self.queue.changed(COMES, now);
+            let promised = self.cluster.nominees_mut().remove(&pod.uid);
+            let pod = Arc::new(pod);
+            match self.cluster.put_pod(pod.clone(), &pod.node, false) {
+                // What a pod says of its work is news to nobody here.
+                Put::Known => {}
+                Put::Came => self.queue.came(&pod, self.cluster.namespaces(), now),
+                Put::Changed => self.queue.changed(COMES, now),
+                Put::Gave => self.queue.changed(GOES, now),
+            }
+            if promised.is_some_and(|promised| promised != pod.node) {
+                self.queue.changed(GOES, now);
             }
             return;
         }
-        // What was decided here counts until it fails; this is from before.
+        // What was decided here counts until it fails, and then what is said now.
         if self.cluster.has(&pod.uid) {
+            if self.queue.has(&pod.uid) {
+                self.queue.put(Arc::new(pod), now);
+            }
             return;
         }
         if self.profiles.contains_key(&pod.scheduler) && !pod.wants.is_ending {
             let pod = Arc::new(pod);
-            self.cluster.nominees_mut().take_in(&pod);
+            if self.cluster.nominees_mut().take_in(&pod) {
+                self.queue.changed_by(&pod.uid, GOES, now);
+            }
             self.queue.put(pod, now);
         } else {
             self.remove_pod(&pod.uid, now);
@@ -202,7 +214,7 @@ impl State {
     /// Takes a pod out that is gone, or has come to its end.
     pub fn remove_pod(&mut self, uid: &str, now: Instant) {
         self.queue.remove(uid);
-        let was_promised = self.cluster.nominees_mut().remove(uid);
+        let was_promised = self.cluster.nominees_mut().remove(uid).is_some();
         if self.cluster.remove_pod(uid).is_some() || was_promised {
             self.queue.changed(GOES, now);
         }
@@ -228,7 +240,7 @@ impl State {
             kinds.push(Kind::Room);
         }
         if change.labels {
-            kinds.extend([Kind::Affinity, Kind::Neighbours, Kind::Spread]);
+            kinds.extend([Kind::Affinity, Kind::Neighbours, Kind::Spread, Kind::Volumes]);
         }
         if change.taints {
             kinds.extend([Kind::Taint, Kind::Unschedulable, Kind::Spread]);
@@ -293,30 +305,47 @@ impl State {
         if !Part::ALL.iter().all(|part| self.read.contains(part)) {
             return Err(None);
         }
-        let (pod, is_asked) = loop {
-            let pod = self.queue.take(now)?;
-            let is_asked = self.extenders.iter().any(|extender| extender.chooses_for(&pod));
-            if !is_asked || self.asked < MOST_ASKED {
-                break (pod, is_asked);
-            }
-            // Those about whom nobody is asked go on meanwhile.
-            self.queue.line_up(&pod.uid);
-        };
-        let usual = self.prepare(&pod);
-        let strategy = self.profiles.get(&pod.scheduler).copied().unwrap_or_default();
-        let manner = Manner { usual: &usual, strategy };
-        if !is_asked {
-            let placement = place(&mut self.cluster, &pod, &manner, &mut self.turn);
-            return Ok(self.placed(pod, placement, now));
+        if self.asked < MOST_ASKED {
+            self.queue.let_in();
         }
-        let choices = choices(&mut self.cluster, &pod, &manner, &mut self.turn);
-        Ok(match choices.nowhere() {
+        loop {
+            let pod = self.queue.take(now)?;
+            if let Some(decision) = self.decide(pod, now) {
+                return Ok(decision);
+            }
+        }
+    }
+
+    /// Decides about that pod; nothing where it lines up for extenders, and those about whom nobody is asked go on meanwhile.
+    fn decide(&mut self, pod: Arc<Pod>, now: Instant) -> Option<Decision> {
+        let is_asked = self.extenders.iter().any(|extender| extender.chooses_for(&pod));
+        let waits = is_asked || self.extenders.iter().any(|extender| extender.binds_for(&pod));
+        if waits && self.asked >= MOST_ASKED {
+            self.queue.line_up(&pod.uid);
+            return None;
+        }
+        let usual = self.prepare(&pod);
+        if is_asked {
+            let choices = choices(&mut self.cluster, &pod, &mut self.turn);
+            return self.ask(pod, choices, now);
+        }
+        let manner = Manner { usual: &usual, strategy: self.strategy(&pod) };
+        let placement = place(&mut self.cluster, &pod, &manner, &mut self.turn);
+        self.placed(pod, placement, now)
+    }
+
+    fn strategy(&self, pod: &Pod) -> Strategy {
+        self.profiles.get(&pod.scheduler).copied().unwrap_or_default()
+    }
+
+    fn ask(&mut self, pod: Arc<Pod>, choices: Choices, now: Instant) -> Option<Decision> {
+        match choices.nowhere() {
             Err(choices) => {
                 self.asked += 1;
-                Decision::Ask { pod, choices }
+                Some(Decision::Ask { pod, choices })
             }
             Ok(refusal) => self.refused(pod, refusal, now),
-        })
+        }
     }
 
     /// Extenders have said where a pod may go, or what keeps them from it. What is decided then, unless the pod has gone its
@@ -328,8 +357,7 @@ impl State {
         opinion: Result<Opinion, String>,
         now: Instant,
     ) -> Option<Decision> {
-        self.asked -= 1;
-        self.queue.let_in();
+        self.is_answered();
         let pod = self.queue.taken(&pod.uid)?;
         let opinion = match opinion {
             Ok(opinion) => opinion,
@@ -338,17 +366,25 @@ impl State {
                 return Some(Decision::Refused { pod, words, reason: TROUBLE, promise: Promise::Stays });
             }
         };
-        self.prepare(&pod);
-        match choose(&mut self.cluster, &pod, choices, &opinion, &mut self.turn) {
-            Chosen::Placed(placement) => Some(self.placed(pod, placement, now)),
+        let usual = self.prepare(&pod);
+        let manner = Manner { usual: &usual, strategy: self.strategy(&pod) };
+        match choose(&mut self.cluster, &pod, choices, (&opinion, &manner), &mut self.turn) {
+            Chosen::Placed(placement) => self.placed(pod, placement, now),
             Chosen::Overtaken => {
                 self.queue.again(&pod.uid);
                 None
             }
+            Chosen::Elsewhere(choices) => self.ask(pod, choices, now),
         }
     }
 
-    /// Extenders have said who may be ended for a pod that no node could have, or what keeps them from it. What is decided then, unless the pod has gone its way meanwhile.
+    /// Extenders have one pod less in hand.
+    fn is_answered(&mut self) {
+        self.asked = self.asked.saturating_sub(1);
+    }
+
+    /// Extenders have said who may be ended for a pod that no node could have, or what keeps them from it. What is decided then,
+    /// unless the pod has gone its way meanwhile.
     pub fn heard_of_room(
         &mut self,
         pod: Arc<Pod>,
@@ -356,6 +392,7 @@ impl State {
         offers: Result<Vec<Offer>, String>,
         now: Instant,
     ) -> Option<Decision> {
+        self.is_answered();
         if self.cluster.has(&pod.uid) || !self.queue.has(&pod.uid) {
             return None;
         }
@@ -367,7 +404,10 @@ impl State {
                 };
                 Room::of(offers.into_iter().filter_map(candidate).collect())
             }
-            Err(why) => Room::Nowhere(why),
+            Err(why) => {
+                self.queue.look_again(&pod.uid, now);
+                Room::NotNow(why)
+            }
         };
         let words = refusal.words(room.words());
         let promise = self.promise(&pod, room, now);
@@ -383,34 +423,45 @@ impl State {
         usual
     }
 
-    fn placed(&mut self, pod: Arc<Pod>, placement: Placement, now: Instant) -> Decision {
+    fn placed(&mut self, pod: Arc<Pod>, placement: Placement, now: Instant) -> Option<Decision> {
         match placement {
             Placement::On(node) => {
                 // What it is promised it needs again should that fail.
                 self.cluster.put_pod(pod.clone(), &node, true);
-                Decision::Bind { pod, node }
+                if self.extenders.iter().any(|extender| extender.binds_for(&pod)) {
+                    self.asked += 1;
+                }
+                Some(Decision::Bind { pod, node })
             }
             Placement::Nowhere(refusal) => self.refused(pod, refusal, now),
         }
     }
 
-    fn refused(&mut self, pod: Arc<Pod>, refusal: Refusal, now: Instant) -> Decision {
-        self.queue.refused(&pod.uid, refusal.kinds(), now);
+    /// What is done for a pod that no node can have; nothing where it lines up for those who would be asked about it.
+    fn refused(&mut self, pod: Arc<Pod>, refusal: Refusal, now: Instant) -> Option<Decision> {
         let (cluster, turn) = (&mut self.cluster, &mut self.turn);
         let room = match preempt::candidates(cluster, &pod, &refusal, &self.budgets, turn) {
             Ok(found) if self.extenders.iter().any(|extender| extender.spares_for(&pod)) => {
+                if self.asked >= MOST_ASKED {
+                    self.queue.line_up(&pod.uid);
+                    return None;
+                }
+                self.asked += 1;
+                self.queue.refused(&pod.uid, refusal.kinds(), now);
                 let offer = |Candidate { node, victims, violations }: Candidate| {
                     let (_, node) = self.cluster.node(node)?;
                     Some(Offer { node: node.name.clone(), victims, violations })
                 };
                 let offers = found.into_iter().filter_map(offer).collect();
-                return Decision::AskForRoom { pod, refusal, offers };
+                return Some(Decision::AskForRoom { pod, refusal, offers });
             }
             Ok(found) => Room::of(found),
             Err(room) => room,
         };
+        self.queue.refused(&pod.uid, refusal.kinds(), now);
         let words = refusal.words(room.words());
-        Decision::Refused { promise: self.promise(&pod, room, now), pod, words, reason: UNSCHEDULABLE }
+        let promise = self.promise(&pod, room, now);
+        Some(Decision::Refused { promise, pod, words, reason: UNSCHEDULABLE })
     }
 
     fn promise(&mut self, pod: &Arc<Pod>, room: Room, now: Instant) -> Promise {
@@ -418,7 +469,9 @@ impl State {
             Room::Victims(found) => found,
             Room::NotNow(_) => return Promise::Stays,
             Room::Nowhere(_) => {
-                self.cluster.nominees_mut().remove(&pod.uid);
+                if self.cluster.nominees_mut().remove(&pod.uid).is_some() {
+                    self.queue.changed_by(&pod.uid, GOES, now);
+                }
                 return Promise::Over;
             }
         };
@@ -431,6 +484,10 @@ impl State {
             self.cluster.nominees_mut().remove(&other.uid);
             self.queue.look_again(&other.uid, now);
         }
+        let before = self.cluster.nominees().node_of(&pod.uid);
+        if !outdone.is_empty() || before.is_some_and(|before| before != node) {
+            self.queue.changed_by(&pod.uid, GOES, now);
+        }
         self.cluster.nominees_mut().promise(pod.clone(), &node);
         Promise::Made { node, victims: found.victims, outdone }
     }
@@ -440,10 +497,18 @@ impl State {
         self.queue.look_again(uid, now);
     }
 
+    /// Extenders who give pods their nodes have that pod in hand no more, whatever became of it.
+    pub fn is_bound(&mut self) {
+        self.is_answered();
+    }
+
     /// A pod could not be given its node: it is looked at again after a pause, if it still has none.
     pub fn unbound(&mut self, uid: &str, now: Instant) {
         if self.cluster.forget(uid) {
             self.queue.changed(GOES, now);
+        }
+        if self.queue.taken(uid).is_some_and(|pod| pod.wants.is_ending) {
+            return self.remove_pod(uid, now);
         }
         self.queue.mishap(uid, now);
     }

@@ -79,6 +79,8 @@ pub struct Tally {
     pub repelling: HashMap<String, i64>,
     /// How much those that have the term want to be near whom it means, by value.
     pub drawing: HashMap<String, i64>,
+    /// Somebody has asked for it since terms were last dropped.
+    is_used: bool,
 }
 
 /// Every term that somebody has.
@@ -101,12 +103,12 @@ impl Terms {
         self.tallies.get(term)
     }
 
-    /// True when it is counted already.
-    pub fn knows(&self, term: &Term) -> bool {
-        self.tallies.contains_key(term)
+    /// Notes that somebody asks for a term; false when it is not counted yet.
+    pub fn uses(&mut self, term: &Term) -> bool {
+        self.tallies.get_mut(term).map(|tally| tally.is_used = true).is_some()
     }
 
-    /// Drops terms that nobody has any more, once there are many.
+    /// Drops terms that nobody has any more, once there are many: no pod on a node, nor any that was looked at since the last time.
     pub fn make_room(&mut self) {
         if self.tallies.len() >= self.most.max(FEW) {
             self.sweep();
@@ -115,7 +117,7 @@ impl Terms {
 
     /// Begins to count a term, whose pods so far are counted one by one by [`Self::count`].
     pub fn begin(&mut self, term: &Arc<Term>) {
-        self.tallies.insert(term.clone(), Tally::default());
+        self.tallies.insert(term.clone(), Tally { is_used: true, ..Tally::default() });
         self.index(term);
     }
 
@@ -176,14 +178,18 @@ impl Terms {
         }
     }
 
-    /// Drops what no pod on a node has; whoever has it yet to be placed has it counted anew.
+    /// Who asks for one after it was dropped has it counted anew.
     fn sweep(&mut self) {
-        self.tallies.retain(|_, tally| !tally.repelling.is_empty() || !tally.drawing.is_empty());
+        self.tallies.retain(|_, tally| {
+            let was_used = std::mem::take(&mut tally.is_used);
+            was_used || !tally.repelling.is_empty() || !tally.drawing.is_empty()
+        });
         self.by_label.clear();
         self.rest.clear();
         let kept: Vec<Arc<Term>> = self.tallies.keys().cloned().collect();
         kept.iter().for_each(|term| self.index(term));
-        self.most = kept.len() * 2;
+        // By less than twice as many, or what is asked for once would stay for ever more of its like.
+        self.most = kept.len() + (kept.len() / 2).max(FEW);
     }
 }
 
@@ -203,5 +209,40 @@ fn bump_text(counts: &mut HashMap<String, i64>, key: &str, change: i64) {
         }
     } else if change != 0 {
         counts.insert(key.to_owned(), change);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which terms are kept.
+    use super::*;
+
+    fn term(number: usize) -> Arc<Term> {
+        Arc::new(Term::of(Clause::default(), &number.to_string()))
+    }
+
+    #[test]
+    fn what_is_asked_for_again_and_again_is_counted_once_however_much_that_is() {
+        let mut terms = Terms::default();
+        let live: Vec<Arc<Term>> = (0..FEW * 3 / 2).map(term).collect();
+        for round in 0..4 {
+            for term in &live {
+                terms.make_room();
+                let is_known = terms.uses(term);
+                assert_eq!(is_known, round > 0);
+                if !is_known {
+                    terms.begin(term);
+                }
+            }
+        }
+        // Others come and go, and do not stay.
+        for number in 0..FEW * 20 {
+            terms.make_room();
+            if number % 256 == 0 {
+                assert!(live.iter().all(|term| terms.uses(term)));
+            }
+            terms.begin(&term(FEW * 10 + number));
+        }
+        assert!(terms.tallies.len() < FEW * 6, "{}", terms.tallies.len());
     }
 }

@@ -231,11 +231,13 @@ async fn an_extender_spares_pods() {
     let bed = bed(&[format!("{{urlPrefix: '{url}', preemptVerb: spare, nodeCacheCapable: true}}")]).await;
     let class = json!({"metadata": {"name": "high"}, "value": 1000});
     bed.make("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await;
-    for name in ["a", "b", "c"] {
+    for (name, hour) in [("a", 1), ("b", 9), ("c", 5)] {
         bed.pod(name, "3", json!({"nodeSelector": {"kubernetes.io/hostname": name}})).await;
         assert_eq!(bed.bound(name).await, name);
+        let began = json!({"status": {"startTime": format!("2026-01-01T{hour:02}:00:00Z")}});
+        bed.patch(&format!("{PODS}/{name}/status"), &began).await;
     }
-    // Without him, whoever began last would go.
+    // Without him, whoever began last would go: the one on `b`.
     bed.pod("high", "3", json!({"priorityClassName": "high"})).await;
     let preempted = async || {
         let pod = bed.get(&format!("{PODS}/high")).await;
@@ -245,5 +247,5 @@ async fn an_extender_spares_pods() {
     let node = wait_until(DEADLINE, preempted).await.unwrap();
     let offered = extender.asked("spare")[0]["NodeNameToMetaVictims"].clone();
     assert_eq!(offered.as_object().unwrap().len(), 3, "{offered}");
-    assert_ne!(node, "b");
+    assert_eq!(node, "c");
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::wire::{self, MetaVictims, Nodes};
@@ -14,6 +15,8 @@ use crate::scheduler::pod::Pod;
 
 /// What the best score of an extender, which is 10, counts for among those that go to 100.
 const SCALE: i64 = 10;
+/// Pods that are read at once for who is told of them whole.
+const READ_AT_ONCE: usize = 16;
 
 /// All of them, and where the objects are read that they are told of.
 #[derive(Clone, Debug)]
@@ -87,18 +90,18 @@ impl Extenders {
     /// # Errors
     /// Why one who has to answer does not, for people.
     pub async fn spare(&self, pod: &Pod, offers: Vec<Offer>) -> Result<Vec<Offer>, String> {
-        let pods: HashMap<String, Arc<Pod>> = offers
-            .iter()
-            .flat_map(|offer| &offer.victims)
-            .map(|pod| (pod.uid.clone(), pod.clone()))
-            .collect();
-        let mut left: HashMap<String, MetaVictims> = offers.into_iter().map(meta).collect();
         let concerned: Vec<&Extender> = self.all.iter().filter(|one| one.spares_for(pod)).collect();
         let told = self.told(pod, &[], false).await?;
-        let whole = match concerned.iter().any(|one| !one.knows_nodes) {
-            true => self.whole(&pods).await?,
-            false => HashMap::new(),
-        };
+        let mut left: HashMap<String, Offer> =
+            offers.into_iter().map(|offer| (offer.node.clone(), offer)).collect();
+        let mut whole = HashMap::new();
+        if concerned.iter().any(|one| !one.knows_nodes) {
+            whole = self.whole(&left).await?;
+            left.retain(|_, offer| {
+                offer.victims.retain(|victim| whole.contains_key(&victim.uid));
+                !offer.victims.is_empty()
+            });
+        }
         for extender in concerned {
             let Some(verb) = extender.preempt.as_deref().filter(|_| !left.is_empty()) else { continue };
             let question = if extender.knows_nodes {
@@ -106,13 +109,20 @@ impl Extenders {
             } else {
                 wire::victims(&told.pod, &left, &whole)
             };
-            match extender.caller.ask(verb, &question).await {
-                Ok(answer) => left = wire::spared(&answer),
+            let answer = extender.caller.ask(verb, &question).await;
+            let answer = answer.map(|answer| wire::spared(&answer));
+            match answer.and_then(|answer| stand(&left, answer, extender.is_ignorable)) {
+                Ok(standing) => left = standing,
                 Err(error) if extender.is_ignorable => passed_over(extender, pod, &error),
                 Err(error) => return Err(error),
             }
         }
-        left.into_iter().map(|(node, on)| offer(node, on, &pods)).collect()
+        Ok(left.into_values().collect())
+    }
+
+    /// Whether there is one who gives that pod its node himself.
+    pub fn bind_for(&self, pod: &Pod) -> bool {
+        self.all.iter().any(|one| one.binds_for(pod))
     }
 
     /// Has the pod given its node by who does that himself; `None` where nobody does.
@@ -144,12 +154,19 @@ impl Extenders {
         Ok(told)
     }
 
-    async fn whole(&self, pods: &HashMap<String, Arc<Pod>>) -> Result<HashMap<String, Value>, String> {
-        let mut whole = HashMap::new();
-        for (uid, pod) in pods {
-            whole.insert(uid.clone(), self.read(&Kind::POD, &pod.namespace, &pod.name).await?);
-        }
-        Ok(whole)
+    /// All who would go as the server has them, without those who are gone already.
+    async fn whole(&self, offers: &HashMap<String, Offer>) -> Result<HashMap<String, Value>, String> {
+        let victims: Vec<Arc<Pod>> = offers.values().flat_map(|offer| &offer.victims).cloned().collect();
+        let read = |victim: Arc<Pod>| async move {
+            match self.client.get(&Kind::POD, &victim.namespace, &victim.name).await {
+                Ok(found) => Ok(Some((victim.uid.clone(), Value::Object(found)))),
+                Err(error) if error.is_not_found() => Ok(None),
+                Err(error) => Err(error.whole()),
+            }
+        };
+        let read = stream::iter(victims).map(read).buffer_unordered(READ_AT_ONCE);
+        let found: Vec<Option<(String, Value)>> = read.try_collect().await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     async fn read(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, String> {
@@ -174,26 +191,80 @@ async fn scores_of(extender: &Extender, pod: &Pod, told: &Told, nodes: &[String]
     }
 }
 
-fn meta(offer: Offer) -> (String, MetaVictims) {
-    let uids = offer.victims.iter().map(|pod| pod.uid.clone()).collect();
-    (offer.node, (uids, i64::try_from(offer.violations).unwrap_or(i64::MAX)))
-}
-
-fn offer(
-    node: String,
-    (uids, violations): MetaVictims,
-    pods: &HashMap<String, Arc<Pod>>,
-) -> Result<Offer, String> {
-    let victim = |uid: &String| {
-        let missing =
-            || format!("an extender would have the pod with UID {uid} ended on {node}, which nobody offered");
-        pods.get(uid).cloned().ok_or_else(missing)
-    };
-    let victims = uids.iter().map(victim).collect::<Result<_, _>>()?;
-    Ok(Offer { node, victims, violations: usize::try_from(violations).unwrap_or_default() })
+/// Which of the offers stand by an answer, and who goes with them. One without anybody who goes is none: it is left out where it
+/// may be, and else the answer is wrong.
+///
+/// # Errors
+/// What of it nobody offered.
+fn stand(
+    offers: &HashMap<String, Offer>,
+    answer: HashMap<String, MetaVictims>,
+    is_ignorable: bool,
+) -> Result<HashMap<String, Offer>, String> {
+    let mut standing = HashMap::new();
+    for (node, (uids, violations)) in answer {
+        let Some(offer) = offers.get(&node) else {
+            return Err(format!("an extender would have pods ended on {node}, which nobody offered"));
+        };
+        let victim = |uid: &String| {
+            let found = offer.victims.iter().find(|victim| victim.uid == *uid).cloned();
+            found.ok_or_else(|| {
+                format!("an extender would have the pod with UID {uid} ended on {node}, which nobody offered")
+            })
+        };
+        let victims: Vec<Arc<Pod>> = uids.iter().map(victim).collect::<Result<_, _>>()?;
+        if !victims.is_empty() {
+            let violations = usize::try_from(violations).unwrap_or_default();
+            standing.insert(node.clone(), Offer { node, victims, violations });
+        } else if !is_ignorable {
+            return Err(format!("expected at least one victim pod on node \"{node}\""));
+        }
+    }
+    Ok(standing)
 }
 
 fn passed_over(extender: &Extender, pod: &Pod, error: &str) {
     let (url, pod) = (extender.caller.url(), pod.key());
     tracing::info!(url, pod, error, "an extender is passed over");
+}
+
+#[cfg(test)]
+mod tests {
+    //! Which answers count.
+    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use super::*;
+
+    fn offer(node: &str, uids: &[&str]) -> (String, Offer) {
+        let victim = |uid: &&str| Arc::new(Pod { uid: (*uid).to_owned(), ..Pod::default() });
+        let victims = uids.iter().map(victim).collect();
+        (node.to_owned(), Offer { node: node.to_owned(), victims, violations: 0 })
+    }
+
+    fn said(answer: &[(&str, &[&str])], is_ignorable: bool) -> Result<String, String> {
+        let offers = HashMap::from([offer("a", &["1", "2"]), offer("b", &["3"])]);
+        let one = |(node, uids): &(&str, &[&str])| {
+            ((*node).to_owned(), (uids.iter().map(|uid| (*uid).to_owned()).collect(), 0))
+        };
+        let mut standing: Vec<Offer> =
+            stand(&offers, answer.iter().map(one).collect(), is_ignorable)?.into_values().collect();
+        standing.sort_by(|one, other| one.node.cmp(&other.node));
+        let text = |offer: &Offer| {
+            let victims: Vec<&str> = offer.victims.iter().map(|victim| victim.uid.as_str()).collect();
+            format!("{} {}", offer.node, victims.join(" "))
+        };
+        Ok(standing.iter().map(text).collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn who_goes_is_who_was_offered_on_that_node() {
+        assert_eq!(said(&[("a", &["2"]), ("b", &["3"])], false).unwrap(), "a 2, b 3");
+        assert_eq!(said(&[], false).unwrap(), "");
+        for answer in [&[("a", &["3"] as &[_])], &[("a", &["9"])], &[("c", &["1"])]] {
+            assert!(said(answer, false).unwrap_err().ends_with("which nobody offered"), "{answer:?}");
+        }
+        // Nobody who goes would be the least cost of all.
+        let nobody: &[(&str, &[&str])] = &[("a", &[]), ("b", &["3"])];
+        assert_eq!(said(nobody, false).unwrap_err(), "expected at least one victim pod on node \"a\"");
+        assert_eq!(said(nobody, true).unwrap(), "b 3");
+    }
 }

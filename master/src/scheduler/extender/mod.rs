@@ -69,6 +69,11 @@ impl Extender {
         (self.filter.is_some() || self.prioritize.is_some()) && self.cares_for(pod)
     }
 
+    /// Whether it is he who gives that pod its node.
+    pub fn binds_for(&self, pod: &Pod) -> bool {
+        self.bind.is_some() && self.cares_for(pod)
+    }
+
     /// Whether he has to be asked before others are ended for that pod.
     pub fn spares_for(&self, pod: &Pod) -> bool {
         self.preempt.is_some() && self.cares_for(pod)

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 
+use super::Offer;
 use crate::scheduler::pod::Pod;
 
 /// Nodes, whole or by their names.
@@ -97,23 +98,23 @@ pub fn error_of(answer: &Value) -> Result<(), String> {
 }
 
 /// `ExtenderPreemptionArgs` for who knows the nodes.
-pub fn meta_victims(pod: &Value, victims: &HashMap<String, MetaVictims>) -> Value {
-    let of = |(uids, violations): &MetaVictims| {
-        let pods: Vec<Value> = uids.iter().map(|uid| json!({"UID": uid})).collect();
-        json!({"Pods": pods, "NumPDBViolations": violations})
-    };
-    let victims: Map<String, Value> = victims.iter().map(|(node, on)| (node.clone(), of(on))).collect();
+pub fn meta_victims(pod: &Value, offers: &HashMap<String, Offer>) -> Value {
+    let victims = on_nodes(offers, |victim| Some(json!({"UID": victim.uid})));
     json!({"Pod": pod, "NodeNameToVictims": null, "NodeNameToMetaVictims": victims})
 }
 
 /// The same with whole pods, by their identities.
-pub fn victims(pod: &Value, victims: &HashMap<String, MetaVictims>, whole: &HashMap<String, Value>) -> Value {
-    let of = |(uids, violations): &MetaVictims| {
-        let pods: Vec<&Value> = uids.iter().filter_map(|uid| whole.get(uid)).collect();
-        json!({"Pods": pods, "NumPDBViolations": violations})
-    };
-    let victims: Map<String, Value> = victims.iter().map(|(node, on)| (node.clone(), of(on))).collect();
+pub fn victims(pod: &Value, offers: &HashMap<String, Offer>, whole: &HashMap<String, Value>) -> Value {
+    let victims = on_nodes(offers, |victim| whole.get(&victim.uid).cloned());
     json!({"Pod": pod, "NodeNameToVictims": victims, "NodeNameToMetaVictims": null})
+}
+
+fn on_nodes(offers: &HashMap<String, Offer>, say: impl Fn(&Pod) -> Option<Value>) -> Map<String, Value> {
+    let of = |offer: &Offer| {
+        let pods: Vec<Value> = offer.victims.iter().filter_map(|victim| say(victim)).collect();
+        json!({"Pods": pods, "NumPDBViolations": offer.violations})
+    };
+    offers.iter().map(|(node, offer)| (node.clone(), of(offer))).collect()
 }
 
 /// `ExtenderPreemptionResult`.
@@ -143,6 +144,8 @@ fn text(value: Option<&Value>) -> String {
 mod tests {
     //! What is said and what is understood.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use std::sync::Arc;
+
     use super::*;
 
     fn names(names: &[&str]) -> Vec<String> {
@@ -161,7 +164,8 @@ mod tests {
             binding(&of, "a"),
             json!({"PodName": "p", "PodNamespace": "n", "PodUID": "u", "Node": "a"})
         );
-        let on = HashMap::from([("a".to_owned(), (names(&["u"]), 1))]);
+        let on = Offer { node: "a".to_owned(), victims: vec![Arc::new(of)], violations: 1 };
+        let on = HashMap::from([("a".to_owned(), on)]);
         assert_eq!(
             meta_victims(&pod, &on)["NodeNameToMetaVictims"],
             json!({"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 1}})

@@ -55,6 +55,8 @@ pub enum Why {
     Taint(String, String),
     /// The node is none of those that the pod asks for.
     Affinity,
+    /// The node is none of those that the pod asks for by their names.
+    NotNamed,
     /// Somebody has a port of the host.
     Ports,
     /// The node takes no more pods.
@@ -98,7 +100,7 @@ impl Why {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Unschedulable => Kind::Unschedulable,
-            Self::OtherName => Kind::Name,
+            Self::OtherName | Self::NotNamed => Kind::Name,
             Self::Taint(..) => Kind::Taint,
             Self::Affinity => Kind::Affinity,
             Self::Ports => Kind::Ports,
@@ -124,6 +126,7 @@ impl Why {
             | Self::OtherName
             | Self::Taint(..)
             | Self::Affinity
+            | Self::NotNamed
             | Self::SkewLabel
             | Self::NotNear
             | Self::VolumeAffinity
@@ -139,6 +142,7 @@ impl Why {
             Self::OtherName => "node(s) didn't match the requested node name".to_owned(),
             Self::Taint(key, value) => format!("node(s) had untolerated taint {{{key}: {value}}}"),
             Self::Affinity => "node(s) didn't match Pod's node affinity/selector".to_owned(),
+            Self::NotNamed => "node(s) didn't satisfy plugin(s) [NodeAffinity]".to_owned(),
             Self::Ports => "node(s) didn't have free ports for the requested pod ports".to_owned(),
             Self::TooManyPods => "Too many pods".to_owned(),
             Self::Insufficient { name, .. } => format!("Insufficient {name}"),

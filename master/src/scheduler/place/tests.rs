@@ -47,6 +47,37 @@ fn a_pod_that_goes_nowhere_is_told_why_in_the_stock_words() {
 }
 
 #[test]
+fn a_pod_that_names_its_nodes_is_told_of_the_others_together() {
+    let mut cluster = three();
+    let of = |requests: serde_json::Value, terms: serde_json::Value| {
+        let affinity = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        pod_with("p", requests, json!({}), json!({"affinity": affinity}))
+    };
+    let names = |names: &[&str]| json!({"key": "metadata.name", "operator": "In", "values": names});
+    let one = |name: &str| json!([{"matchFields": [names(&["a", name]), names(&[name])]}]);
+    let said = words(&mut cluster, &of(json!({"cpu": "5"}), one("b")));
+    let why = "1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity].";
+    assert!(said.starts_with(&format!("0/3 nodes are available: {why} preemption: ")), "{said}");
+    let mut turn = Turn::default();
+    assert_eq!(placed(&mut cluster, &of(json!({}), one("b")), &mut turn), Placement::On("b".to_owned()));
+    // One that is not there, one that is nobody's, and where one of several may be any.
+    for (terms, expected) in [
+        (one("z"), "3 node(s) didn't satisfy plugin(s) [NodeAffinity]"),
+        (
+            json!([{"matchFields": [names(&["a"]), names(&["b"])]}]),
+            "3 node(s) didn't match Pod's node affinity/selector",
+        ),
+        (
+            json!([{"matchFields": [names(&["z"])]}, {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}]),
+            "3 node(s) didn't match Pod's node affinity/selector",
+        ),
+    ] {
+        let said = words(&mut cluster, &of(json!({}), terms));
+        assert!(said.starts_with(&format!("0/3 nodes are available: {expected}.")), "{said}");
+    }
+}
+
+#[test]
 fn pods_that_are_alike_go_to_all_nodes() {
     let mut cluster = three();
     let mut turn = Turn::default();
@@ -72,6 +103,25 @@ fn of_many_nodes_some_are_looked_at_and_all_get_their_turn() {
         seen.insert(node);
     }
     assert!(seen.len() > 250, "{}", seen.len());
+}
+
+#[test]
+fn what_extenders_leave_is_scored_among_itself() {
+    let mut cluster = three();
+    let rather = |weight: i64, name: &str| {
+        let is = json!([{"key": "kubernetes.io/hostname", "operator": "In", "values": [name]}]);
+        json!({"weight": weight, "preference": {"matchExpressions": is}})
+    };
+    let preferred = json!([rather(100, "a"), rather(10, "b")]);
+    let spec =
+        json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}});
+    let (pod, mut turn, manner) = (pod("p", spec), Turn::default(), Manner::default());
+    let choices = choices(&mut cluster, &pod, &mut turn);
+    // Of 2 times 100 that the best of a view has, `b` has all once `a` is out.
+    let scores = [("b", 0), ("c", 150)].map(|(name, score)| (name.to_owned(), score));
+    let opinion = Opinion { scores: scores.into(), refused: Vec::new() };
+    let chosen = choose(&mut cluster, &pod, choices, (&opinion, &manner), &mut turn);
+    assert_eq!(chosen, Chosen::Placed(Placement::On("b".to_owned())));
 }
 
 proptest! {

@@ -27,8 +27,8 @@ const ONE_IN: usize = 10;
 pub enum Room {
     /// These go, and the pod is promised their node.
     Victims(Candidate),
-    /// It may not have others ended, or has already; what it was promised stays.
-    NotNow(&'static str),
+    /// It may not have others ended, or has already, or who has a say in it does not answer; what it was promised stays.
+    NotNow(String),
     /// It would not help anywhere; nothing is promised to it any more.
     Nowhere(String),
 }
@@ -43,8 +43,7 @@ impl Room {
     pub fn words(&self) -> Option<&str> {
         match self {
             Self::Victims(_) => None,
-            Self::NotNow(words) => Some(words),
-            Self::Nowhere(words) => Some(words),
+            Self::NotNow(words) | Self::Nowhere(words) => Some(words),
         }
     }
 }
@@ -61,7 +60,7 @@ pub fn candidates(
     turn: &mut Turn,
 ) -> Result<Vec<Candidate>, Room> {
     if let Some(words) = is_not_now(cluster, pod, refusal) {
-        return Err(Room::NotNow(words));
+        return Err(Room::NotNow(words.to_owned()));
     }
     let curable = refusal.curable();
     let is_anybody_lower = cluster.lowest_priority().is_some_and(|lowest| lowest < pod.wants.priority);
@@ -87,7 +86,7 @@ pub fn candidates(
     if !candidates.is_empty() {
         return Ok(candidates);
     }
-    let never = refusal.nodes() - curable.len();
+    let never = refusal.nodes().saturating_sub(curable.len());
     if never > 0 {
         reasons.insert(NOT_HELPFUL.to_owned(), never);
     }

@@ -7,7 +7,9 @@ use serde_json::json;
 
 use super::*;
 use crate::scheduler::filter::Why;
+use crate::scheduler::pod::Wants;
 use crate::scheduler::samples::{near, node, pod, pod_with};
+use crate::scheduler::volumes::{Claim, Volume};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -183,8 +185,14 @@ fn asked(state: &mut State, now: Instant) -> (Arc<Pod>, Choices) {
 }
 
 fn with_extender(now: Instant) -> State {
-    let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders: [{urlPrefix: \
-                'http://x', filterVerb: f, preemptVerb: p, managedResources: [{name: example.com/gpu}]}]\n";
+    with_verbs("filterVerb: f, preemptVerb: p", now)
+}
+
+/// Nodes `a` and `b` where somebody has a say by these verbs in pods that ask for a GPU.
+fn with_verbs(verbs: &str, now: Instant) -> State {
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
+    let managed = "managedResources: [{name: example.com/gpu}]";
+    let text = format!("{head}extenders: [{{urlPrefix: 'http://x', {verbs}, {managed}}}]\n");
     of(&Config::read(text.as_bytes()).unwrap(), &["a", "b"], now)
 }
 
@@ -282,4 +290,252 @@ fn no_more_than_so_many_are_asked_about_at_once() {
     let (first, choices) = under_way.remove(0);
     assert!(state.heard(&first, choices, opinion(&[("a", 0)], &[]), now).is_some());
     assert_eq!(asked(&mut state, now).0.name, format!("p{MOST_ASKED}"));
+}
+
+/// What is decided after an extender has said that; words where the pod goes nowhere.
+fn after(
+    state: &mut State,
+    pod: &Pod,
+    choices: Choices,
+    said: Result<Opinion, String>,
+    now: Instant,
+) -> String {
+    match state.heard(pod, choices, said, now) {
+        Some(Decision::Bind { node, .. }) => format!("on {node}"),
+        Some(Decision::Refused { words, .. }) => words,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_pod_that_may_not_have_the_node_it_is_promised_is_asked_about_elsewhere() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    for (name, left, expected) in [
+        ("p", &[("b", 0)][..], "on b"),
+        ("q", &[][..], "0/2 nodes are available: 1 Insufficient example.com/gpu, 1 no. preemption: "),
+    ] {
+        let mut promised = gpu(name, json!({}));
+        promised.nominated = "a".to_owned();
+        state.put_pod(promised, now);
+        let (pod, choices) = asked(&mut state, now);
+        assert_eq!(choices.nodes, ["a"]);
+        let again = state.heard(&pod, choices, opinion(&[], &["a"]), now);
+        let Some(Decision::Ask { choices, .. }) = again else { panic!("{again:?}") };
+        assert_eq!(choices.nodes.first().unwrap(), "a");
+        let said = after(&mut state, &pod, choices, opinion(left, &["a"]), now);
+        assert!(said.starts_with(expected), "{said}");
+    }
+}
+
+#[test]
+fn what_extenders_say_counts_once_a_node_of_those_they_were_asked_about() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    let on_a = json!({"priority": 9, "nodeSelector": {"kubernetes.io/hostname": "a"}});
+    state.put_pod(pod("low", json!({"nodeName": "a"})), now);
+    state.put_pod(gpu("p", on_a), now);
+    let (first, choices) = asked(&mut state, now);
+    let mut said = opinion(&[], &["a", "b", "c", "a"]).unwrap();
+    said.refused.insert(1, ("a".to_owned(), Why::Extender { words: "never".to_owned(), never: true }));
+    let words = after(&mut state, &first, choices, Ok(said), now);
+    let why = "0/2 nodes are available: 1 never, 1 node(s) didn't match Pod's node affinity/selector.";
+    let room = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.";
+    assert_eq!(words, format!("{why} {room}"));
+}
+
+#[test]
+fn an_extender_that_says_nothing_of_nodes_he_took_out_is_asked_again_once_anything_changes() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    state.put_pod(gpu("p", json!({})), now);
+    let (first, choices) = asked(&mut state, now);
+    let words = after(&mut state, &first, choices, opinion(&[], &[]), now);
+    assert!(words.starts_with("0/2 nodes are available. preemption: "), "{words}");
+    state.put_pod(pod("new", json!({"nodeName": "a"})), now);
+    assert_eq!(asked(&mut state, now + SECOND).0.name, "p");
+}
+
+#[test]
+fn who_stands_in_line_is_let_in_though_those_before_go_nowhere() {
+    let now = Instant::now();
+    let mut state = with_extender(now);
+    for count in 0..MOST_ASKED {
+        state.put_pod(gpu(&format!("p{count}"), json!({})), now);
+    }
+    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| asked(&mut state, now)).collect();
+    for name in ["bad-1", "bad-2"] {
+        state.put_pod(gpu(name, json!({"nodeSelector": {"zone": "z"}})), now);
+    }
+    state.put_pod(gpu("good", json!({})), now);
+    assert_eq!(decided(&mut state, now), "nothing");
+    let (first, choices) = under_way.remove(0);
+    assert_eq!(after(&mut state, &first, choices, opinion(&[("a", 0)], &[]), now), "on a");
+    for name in ["bad-1", "bad-2"] {
+        let said = decided(&mut state, now);
+        assert!(said.starts_with(&format!("{name}: 0/2 nodes are available: ")), "{said}");
+    }
+    assert_eq!(decided(&mut state, now), "good is asked about");
+}
+
+#[test]
+fn questions_about_room_are_no_more_than_so_many_and_their_failure_takes_no_promise_back() {
+    let now = Instant::now();
+    let mut state = with_verbs("preemptVerb: p", now);
+    for name in ["a", "b"] {
+        state.put_pod(gpu(&format!("on-{name}"), json!({"nodeName": name})), now);
+    }
+    for count in 0..=MOST_ASKED {
+        let mut high = gpu(&format!("p{count}"), json!({"priority": 9}));
+        high.nominated = if count == 0 { "a" } else { "" }.to_owned();
+        state.put_pod(high, now);
+    }
+    let room = |state: &mut State| match state.next(now) {
+        Ok(Decision::AskForRoom { pod, refusal, .. }) => (pod, refusal),
+        other => panic!("{other:?}"),
+    };
+    let mut under_way: Vec<_> = (0..MOST_ASKED).map(|_| room(&mut state)).collect();
+    assert_eq!(decided(&mut state, now), "nothing");
+    state.put_pod(pod("free", json!({})), now);
+    assert!(decided(&mut state, now).starts_with("free on "));
+    let (first, refusal) = under_way.remove(0);
+    let late = state.heard_of_room(first, &refusal, Err("late".to_owned()), now);
+    let Some(Decision::Refused { words, promise: Promise::Stays, .. }) = late else { panic!("{late:?}") };
+    assert!(words.ends_with("preemption: late"), "{words}");
+    assert_eq!(room(&mut state).0.name, format!("p{MOST_ASKED}"));
+}
+
+#[test]
+fn pods_that_an_extender_gives_their_nodes_are_no_more_than_so_many_at_once() {
+    let now = Instant::now();
+    let mut state = with_verbs("bindVerb: b", now);
+    for count in 0..MOST_ASKED + 2 {
+        state.put_node(node(&format!("n{count}"), "x"), now);
+        state.put_pod(gpu(&format!("p{count}"), json!({})), now);
+    }
+    for count in 0..MOST_ASKED {
+        assert!(decided(&mut state, now).starts_with(&format!("p{count} on ")));
+    }
+    assert_eq!(decided(&mut state, now), "nothing");
+    state.put_pod(pod("free", json!({})), now);
+    assert!(decided(&mut state, now).starts_with("free on "));
+    state.is_bound();
+    assert!(decided(&mut state, now).starts_with(&format!("p{MOST_ASKED} on ")));
+    assert_eq!(decided(&mut state, now), "nothing");
+}
+
+#[test]
+fn what_is_edited_while_a_pod_is_decided_about_is_not_lost() {
+    let now = Instant::now();
+    // Its end, while it is given its node.
+    let mut state = state(&["a"], now);
+    state.put_pod(pod("p", json!({})), now);
+    assert_eq!(decided(&mut state, now), "p on a");
+    let mut ending = pod("p", json!({}));
+    ending.wants.is_ending = true;
+    state.put_pod(ending, now);
+    state.unbound("p", now);
+    assert_eq!(decided(&mut state, now + SECOND * 10), "nothing");
+    // What it asks for, while an extender thinks.
+    let mut state = with_extender(now);
+    let edited = json!({"tolerations": [{"key": "k", "operator": "Exists"}]});
+    state.put_pod(gpu("p", json!({})), now);
+    let (first, choices) = asked(&mut state, now);
+    state.put_pod(gpu("p", edited), now);
+    let words = after(&mut state, &first, choices, opinion(&[], &["a", "b"]), now);
+    assert!(words.starts_with("0/2 nodes are available: 2 no."), "{words}");
+    assert_eq!(asked(&mut state, now + SECOND).0.wants.tolerations.len(), 1);
+}
+
+#[test]
+fn a_pod_that_takes_less_or_is_elsewhere_than_was_thought_makes_room() {
+    let now = Instant::now();
+    let of = |name: &str, cpu: &str, node: &str| {
+        pod_with(name, json!({"cpu": cpu}), json!({}), json!({"nodeName": node}))
+    };
+    let mut state = state(&["a"], now);
+    state.put_pod(of("there", "3", "a"), now);
+    state.put_pod(of("p", "3", ""), now);
+    assert!(decided(&mut state, now).contains("Insufficient cpu"));
+    state.put_pod(of("there", "1", "a"), now);
+    assert_eq!(decided(&mut state, now + SECOND), "p on a");
+    // Somebody else has given `p` another node.
+    state.put_pod(of("q", "3", ""), now);
+    assert!(decided(&mut state, now).contains("Insufficient cpu"));
+    state.put_pod(of("p", "3", "other"), now);
+    assert_eq!(decided(&mut state, now + SECOND), "q on a");
+}
+
+#[test]
+fn the_end_of_a_promise_lets_others_have_the_node() {
+    let now = Instant::now();
+    let promised = |node: &str, on: &str| {
+        let spec = json!({"priority": 9, "nodeName": on, "nodeSelector": {"zone": "z"}});
+        Pod { nominated: node.to_owned(), ..pod_with("first", json!({"cpu": "3"}), json!({}), spec) }
+    };
+    let second = pod_with("second", json!({"cpu": "3"}), json!({}), json!({}));
+    // It goes nowhere any more, the server takes the promise back or gives another, or it has another node.
+    let ends: [fn(&mut State, Pod, Pod, Pod, Instant); 4] = [
+        |state, _, _, _, now| state.remove_pod("first", now),
+        |state, none, _, _, now| state.put_pod(none, now),
+        |state, _, other, _, now| state.put_pod(other, now),
+        |state, _, _, elsewhere, now| state.put_pod(elsewhere, now),
+    ];
+    for end in ends {
+        let mut state = state(&["a"], now);
+        state.put_pod(
+            Pod { wants: Wants { is_gated: true, ..promised("a", "").wants }, ..promised("a", "") },
+            now,
+        );
+        state.put_pod(second.clone(), now);
+        assert!(decided(&mut state, now).starts_with("second: 0/1 nodes are available: 1 Insufficient cpu."));
+        let gated = |node: &str| {
+            let pod = promised(node, "");
+            Pod { wants: Wants { is_gated: true, ..pod.wants }, ..promised(node, "") }
+        };
+        end(&mut state, gated(""), gated("c"), promised("a", "c"), now);
+        assert_eq!(decided(&mut state, now + SECOND), "second on a");
+    }
+    // No node can have it, and nobody who goes would help.
+    let mut state = state(&["a"], now);
+    let gated = promised("a", "");
+    state.put_pod(Pod { wants: Wants { is_gated: true, ..gated.wants.clone() }, ..gated }, now);
+    state.put_pod(second, now);
+    assert!(decided(&mut state, now).contains("Insufficient cpu"));
+    state.put_pod(promised("a", ""), now);
+    assert!(decided(&mut state, now).starts_with("first: "));
+    assert_eq!(decided(&mut state, now + SECOND), "second on a");
+}
+
+#[test]
+fn labels_of_a_node_may_bring_a_volume_near() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    let claim = json!({"metadata": {"name": "c", "namespace": "default"}, "spec": {"volumeName": "v"}, "status": {"phase": "Bound"}});
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["y"]}]});
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}});
+    state.volumes(now).claims.put(Claim::of(claim.as_object().unwrap()));
+    state.volumes(now).volumes.put(Volume::of(volume.as_object().unwrap()));
+    let uses = json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]});
+    state.put_pod(pod("p", uses), now);
+    assert!(decided(&mut state, now).contains("node(s) had volume node affinity conflict"));
+    state.put_node(node("a", "y"), now);
+    assert_eq!(decided(&mut state, now + SECOND), "p on a");
+}
+
+#[test]
+fn who_comes_wakes_those_alone_who_wait_for_such_a_one() {
+    let now = Instant::now();
+    let mut state = state(&["a"], now);
+    for app in ["db", "cache"] {
+        state.put_pod(pod(&format!("near-{app}"), near("podAffinity", app, "zone")), now);
+        assert!(decided(&mut state, now).contains("didn't match pod affinity rules"));
+    }
+    let come =
+        |name: &str, app: &str| pod_with(name, json!({}), json!({"app": app}), json!({"nodeName": "a"}));
+    state.put_pod(come("1", "other"), now);
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
+    state.put_pod(come("2", "cache"), now);
+    assert_eq!(decided(&mut state, now + SECOND), "near-cache on a");
+    assert_eq!(decided(&mut state, now + SECOND), "nothing");
 }
