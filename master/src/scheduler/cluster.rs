@@ -67,6 +67,8 @@ pub struct Cluster {
     images: HashMap<String, i64>,
     /// How many Nodes there are.
     count: usize,
+    /// All Nodes, one of each zone after the other; nothing while that has to be found out anew.
+    order: Option<Vec<NodeId>>,
     /// How many pods on nodes are of each priority.
     priorities: BTreeMap<i64, usize>,
     nominees: Nominees,
@@ -93,9 +95,28 @@ impl Cluster {
         self.count
     }
 
-    /// Places that are or were nodes, for whoever goes over all of them.
-    pub fn places(&self) -> usize {
-        self.slots.len()
+    /// All Nodes in the order in which they are looked at: one of each zone after the other, as with the stock scheduler, so that
+    /// some of them in a row are of all zones. Nothing before [`Self::arrange`].
+    pub fn order(&self) -> &[NodeId] {
+        self.order.as_deref().unwrap_or_default()
+    }
+
+    /// Sees to the order of Nodes after some came, went or are in another zone.
+    pub fn arrange(&mut self) {
+        if self.order.is_some() {
+            return;
+        }
+        let (mut number, mut zones) = (HashMap::new(), Vec::<Vec<NodeId>>::new());
+        for (id, _, node) in self.nodes() {
+            let zone = *number.entry(node.zone()).or_insert(zones.len());
+            match zones.get_mut(zone) {
+                Some(nodes) => nodes.push(id),
+                None => zones.push(vec![id]),
+            }
+        }
+        let longest = zones.iter().map(Vec::len).max().unwrap_or_default();
+        let round = |turn: usize| zones.iter().filter_map(move |nodes| nodes.get(turn).copied());
+        self.order = Some((0..longest).flat_map(round).collect());
     }
 
     /// The Node in a place, with its counts.
@@ -196,6 +217,9 @@ impl Cluster {
             labels: before.labels != node.labels,
             taints: before.taints != node.taints || before.unschedulable != node.unschedulable,
         };
+        if is_new || before.zone() != node.zone() {
+            self.order = None;
+        }
         self.count += usize::from(is_new);
         self.count_images(&before, -1);
         self.count_images(&node, 1);
@@ -213,6 +237,7 @@ impl Cluster {
     pub fn remove_node(&mut self, name: &str) {
         let Some(id) = self.by_name.get(name).copied() else { return };
         let Some(before) = self.slots.get_mut(id as usize).and_then(|slot| slot.node.take()) else { return };
+        self.order = None;
         self.count -= 1;
         self.count_images(&before, -1);
         self.relabel(id, &before.labels, -1);

@@ -71,6 +71,19 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Its region and zone, empty where it says nothing of them.
+    pub fn zone(&self) -> [&str; 2] {
+        let says = |newer: &str, older: &str| {
+            self.labels.get(newer).or_else(|| self.labels.get(older)).map(String::as_str).unwrap_or_default()
+        };
+        [
+            says("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
+            says("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"),
+        ]
+    }
+}
+
 /// A node with its pods, counted. One of which only pods are known so far has no `node`.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {

@@ -139,6 +139,7 @@ pub fn choose(
     turn: &mut Turn,
 ) -> Chosen {
     let left = || choices.nodes.iter().filter_map(|name| Some((name, *opinion.scores.get(name)?)));
+    cluster.arrange();
     let crowded = crowded(cluster, pod);
     let prepared = Prepared::of(cluster, pod);
     let free = left().filter_map(|(name, liked)| {
@@ -206,6 +207,7 @@ fn look(cluster: &mut Cluster, pod: &Pod, turn: &mut Turn) -> Found {
         let refusal = Refusal { of_claims: Some(words), ..refusal };
         return Found { nodes: Vec::new(), among: Among::All, refusal };
     }
+    cluster.arrange();
     let crowded = crowded(cluster, pod);
     let promised = cluster.nominees().node_of(&pod.uid).and_then(|name| cluster.named(name));
     if let Some((id, slot, node)) = promised
@@ -238,18 +240,16 @@ fn search(cluster: &Cluster, pod: &Pod, crowded: &HashMap<NodeId, Vec<Why>>, tur
         found.refusal.count(Why::NotNamed, cluster.count() - asked);
         return found;
     }
-    let (places, enough) = (cluster.places(), enough(cluster.count()));
-    let start = if places == 0 { 0 } else { turn.start % places };
-    let mut last = start;
-    for place in (start..places).chain(0..start) {
-        let Ok(id) = NodeId::try_from(place) else { break };
-        let Some((slot, node)) = cluster.node(id) else { continue };
-        last = place;
-        if ask(id, slot, node) == enough {
+    let (order, enough) = (cluster.order(), enough(cluster.count()));
+    let (before, after) = order.split_at(turn.start.checked_rem(order.len()).unwrap_or_default());
+    for id in after.iter().chain(before) {
+        let Some((slot, node)) = cluster.node(*id) else { continue };
+        turn.start += 1;
+        if ask(*id, slot, node) == enough {
             break;
         }
     }
-    turn.start = last + 1;
+    turn.start = turn.start.checked_rem(order.len()).unwrap_or_default();
     found
 }
 

@@ -61,6 +61,12 @@ pub const FIELDS: &[&str] = &[
     "spec.initContainers.resources",
     "spec.initContainers.restartPolicy",
     "status.phase",
+    "status.containerStatuses.name",
+    "status.containerStatuses.resources",
+    "status.containerStatuses.allocatedResources",
+    "status.initContainerStatuses.name",
+    "status.initContainerStatuses.resources",
+    "status.initContainerStatuses.allocatedResources",
     "status.conditions",
     "status.nominatedNodeName",
     "status.startTime",
@@ -455,6 +461,18 @@ const ANY: &str = "0.0.0.0";
 fn amounts(object: &Json) -> (Amounts, Amounts) {
     let Some(spec) = object.get("spec").and_then(Value::as_object) else { return Default::default() };
     let mut slim = slim_spec(spec);
+    let is_in_vain = is_in_vain(object);
+    for container in slim.containers.iter_mut().chain(slim.init_containers.iter_mut().flatten()) {
+        let Some(had) = had(object, &container.name) else { continue };
+        let own = container.resources.get_or_insert_default().requests.get_or_insert_default();
+        if is_in_vain {
+            own.clear();
+        }
+        for (name, amount) in had {
+            let asked = own.get(&name).and_then(|asked| Quantity::of(asked).ok());
+            own.insert(name, asked.unwrap_or_default().max(amount).to_text());
+        }
+    }
     let requests = Amounts::of(&pod_requests(&slim));
     for container in slim.containers.iter_mut().chain(slim.init_containers.iter_mut().flatten()) {
         let resources = container.resources.get_or_insert_default();
@@ -467,6 +485,28 @@ fn amounts(object: &Json) -> (Amounts, Amounts) {
         }
     }
     (requests, Amounts::of(&pod_requests(&slim)))
+}
+
+/// Whether the pod asks for a change of its resources that its node will never make.
+fn is_in_vain(object: &Json) -> bool {
+    let said = |of: &Value| text(of, "type") == "PodResizePending" && text(of, "reason") == "Infeasible";
+    list(at(object, "status.conditions")).any(said)
+}
+
+/// The most of what a container of that name was given and has, whatever it asks for now; nothing where its node does not say that.
+fn had(object: &Json, name: &str) -> Option<BTreeMap<String, Quantity>> {
+    let statuses = ["status.containerStatuses", "status.initContainerStatuses"];
+    let mut statuses = statuses.into_iter().flat_map(|path| list(at(object, path)));
+    let status = statuses.find(|status| text(status, "name") == name)?;
+    let has = status.get("resources").filter(|has| has.is_object())?;
+    let all = [has.get("requests"), status.get("allocatedResources")];
+    let mut had = BTreeMap::<String, Quantity>::new();
+    for (name, amount) in all.into_iter().flatten().filter_map(Value::as_object).flatten() {
+        if let Some(amount) = amount.as_str().and_then(|amount| amount.parse::<Quantity>().ok()) {
+            had.entry(name.clone()).and_modify(|most| *most = (*most).max(amount)).or_insert(amount);
+        }
+    }
+    Some(had)
 }
 
 /// An image as nodes name it: with a tag.

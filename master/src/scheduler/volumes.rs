@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::keyed::{Keyed, Place, Table};
 use super::pod::{NodeTerm, Pod};
-use super::read::{at, list, text_at, texts};
+use super::read::{at, labels, list, text_at, texts};
 use crate::controllers::Json;
 
 /// What is read of a PersistentVolumeClaim.
@@ -20,9 +20,30 @@ pub const CLAIM_FIELDS: &[&str] = &[
     "status.phase",
 ];
 /// What is read of a PersistentVolume.
-pub const VOLUME_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "spec.nodeAffinity"];
+pub const VOLUME_FIELDS: &[&str] =
+    &["metadata.name", "metadata.labels", "metadata.resourceVersion", "spec.nodeAffinity"];
 /// What is read of a StorageClass.
 pub const CLASS_FIELDS: &[&str] = &["metadata.name", "metadata.resourceVersion", "volumeBindingMode"];
+
+/// Labels that say where a volume or a node is, the newer ones first; the stock scheduler's.
+pub const ZONES: &[&str] = &[
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+];
+
+/// The label that says today what that one said.
+pub fn newer(key: &str) -> &str {
+    match key {
+        "failure-domain.beta.kubernetes.io/zone" => "topology.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region" => "topology.kubernetes.io/region",
+        key => key,
+    }
+}
+
+/// What stands between zones where a volume is in several.
+const BETWEEN: &str = "__";
 
 /// What whoever binds a claim writes on it when that is done.
 const BOUND: &str = "pv.kubernetes.io/bind-completed";
@@ -46,6 +67,8 @@ pub struct Volume {
     name: String,
     /// Where it can be reached, unless that is everywhere.
     terms: Option<Vec<NodeTerm>>,
+    /// In which zones and regions it is, as its labels say it.
+    zones: Vec<(String, Vec<String>)>,
 }
 
 /// A StorageClass.
@@ -80,7 +103,11 @@ impl Volume {
     pub fn of(object: &Json) -> Self {
         let terms = at(object, "spec.nodeAffinity.required.nodeSelectorTerms");
         let terms = terms.map(|terms| list(Some(terms)).map(NodeTerm::of).collect());
-        Self { name: text_at(object, "metadata.name"), terms }
+        let labels = labels(at(object, "metadata.labels"));
+        let zones = ZONES.iter().filter_map(|key| Some(((*key).to_owned(), labels.get(*key)?)));
+        let zones =
+            zones.map(|(key, all)| (key, all.split(BETWEEN).map(|zone| zone.trim().to_owned()).collect()));
+        Self { name: text_at(object, "metadata.name"), terms, zones: zones.collect() }
     }
 }
 
@@ -132,6 +159,8 @@ pub struct Volumes {
 pub struct Asked<'a> {
     /// Where its volumes can be reached, of those that cannot be everywhere.
     pub terms: Vec<&'a [NodeTerm]>,
+    /// In which zones and regions they are, of those that say so.
+    pub zones: Vec<&'a [(String, Vec<String>)]>,
     /// One is bound to a volume that is not there.
     pub is_volume_gone: bool,
     /// One would be bound on the node, which nobody does.
@@ -172,7 +201,10 @@ impl Volumes {
             }
             if claim.is_bound {
                 match self.volumes.get(volume) {
-                    Some(volume) => asked.terms.extend(volume.terms.as_deref()),
+                    Some(volume) => {
+                        asked.terms.extend(volume.terms.as_deref());
+                        asked.zones.extend((!volume.zones.is_empty()).then_some(volume.zones.as_slice()));
+                    }
                     None => asked.is_volume_gone = true,
                 }
             } else if volume.is_empty() && self.classes.get(&claim.class).is_some_and(|class| class.waits) {

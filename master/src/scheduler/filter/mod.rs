@@ -16,7 +16,7 @@ mod why;
 
 pub use self::beside::{crowded, refuses_beside};
 pub use self::node_affinity::lets_through;
-pub use self::spread::counts_for;
+pub use self::spread::{Stand, counts_for};
 pub use self::why::{Kind, Why};
 use super::cluster::Cluster;
 use super::node::{Node, NodeId, Slot};
@@ -39,11 +39,20 @@ pub struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     /// Looks at the cluster for that pod, whose terms are counted there.
     pub fn of(cluster: &'a Cluster, pod: &'a Pod) -> Self {
+        Self::with(cluster, pod, Skews::of(cluster, pod))
+    }
+
+    /// The same for one node alone, whose pods are other ones than when the others were counted: that goes over no others.
+    fn on(cluster: &'a Cluster, pod: &'a Pod, id: NodeId, stand: &Stand) -> Self {
+        Self::with(cluster, pod, Skews::on(cluster, pod, id, stand))
+    }
+
+    fn with(cluster: &'a Cluster, pod: &'a Pod, skews: Skews<'a>) -> Self {
         Self {
             pod,
             claims: Claims::of(cluster, pod),
             neighbours: Neighbours::of(cluster, pod),
-            skews: Skews::of(cluster, pod),
+            skews,
             unheeded: cluster.unheeded(),
         }
     }

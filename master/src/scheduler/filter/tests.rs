@@ -1,9 +1,10 @@
 //! Which nodes refuse which pods, a line a case: the words of `a`, `b` and `c`, `-` where the node may have it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::Prepared;
+use super::{Prepared, Stand};
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::node::{Node, Slot};
 use crate::scheduler::pod::Pod;
@@ -215,4 +216,35 @@ fn pods_are_spread_over_zones() {
     let mut many = spread("zone", 1, "DoNotSchedule");
     many["topologySpreadConstraints"][0]["minDomains"] = 3.into();
     check(&mut cluster, &pod("p", many), [skew; 3]);
+}
+
+proptest! {
+    #[test]
+    fn what_was_counted_once_holds_for_a_node_whose_pods_are_thought_away(
+        there in proptest::collection::vec((0_usize..3, any::<bool>()), 0..9),
+        (node, key, max_skew, min_domains) in (0_usize..3, 0_usize..3, 1_i64..3, 1_i64..4),
+        is_pinned in any::<bool>(),
+    ) {
+        let mut cluster = three();
+        for (number, (node, is_web)) in there.iter().enumerate() {
+            let labels = json!({"app": if *is_web { "web" } else { "db" }});
+            put(&mut cluster, pod_with(&format!("p{number}"), json!({}), labels, json!({})), ["a", "b", "c"][*node]);
+        }
+        let mut spec = spread(["zone", "kubernetes.io/hostname", "rack"][key], max_skew, "DoNotSchedule");
+        spec["topologySpreadConstraints"][0]["minDomains"] = min_domains.into();
+        if is_pinned {
+            spec["nodeSelector"] = json!({"zone": "x"});
+        }
+        let new = pod("new", spec);
+        cluster.learn(&new);
+        let stand = Stand::of(&cluster, &new);
+        let (id, ..) = cluster.named(["a", "b", "c"][node]).unwrap();
+        for (number, _) in there.iter().enumerate().filter(|(_, (on, _))| *on == node) {
+            let on = Prepared::on(&cluster, &new, id, &stand).refuses_at(&cluster, id);
+            prop_assert_eq!(on, Prepared::of(&cluster, &new).refuses_at(&cluster, id));
+            cluster.lift(&format!("p{number}"));
+        }
+        let on = Prepared::on(&cluster, &new, id, &stand).refuses_at(&cluster, id);
+        prop_assert_eq!(on, Prepared::of(&cluster, &new).refuses_at(&cluster, id));
+    }
 }

@@ -4,7 +4,7 @@ use super::Why;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::node::Node;
 use crate::scheduler::pod::{NodeTerm, Pod};
-use crate::scheduler::volumes::Asked;
+use crate::scheduler::volumes::{Asked, ZONES, newer};
 
 /// What the claims of a pod ask, and whether somebody has one that is a single pod's.
 #[derive(Debug)]
@@ -32,6 +32,16 @@ impl<'a> Claims<'a> {
             self.asked.is_volume_gone.then_some(Why::VolumeGone),
         ];
         let whys: Vec<Why> = whys.into_iter().flatten().collect();
-        (!whys.is_empty()).then_some(whys)
+        if whys.is_empty() { self.is_elsewhere(node).then(|| vec![Why::VolumeZone]) } else { Some(whys) }
+    }
+
+    /// Whether a volume is in another zone or region than the node; one that says nothing of where it is reaches all.
+    fn is_elsewhere(&self, node: &Node) -> bool {
+        let says = || ZONES.iter().any(|key| node.labels.contains_key(*key));
+        let is_in = |(key, zones): &(String, Vec<String>)| {
+            let here = node.labels.get(key).or_else(|| node.labels.get(newer(key)));
+            here.is_some_and(|here| zones.contains(here))
+        };
+        !self.asked.zones.is_empty() && says() && !self.asked.zones.iter().copied().flatten().all(is_in)
     }
 }

@@ -82,6 +82,8 @@ pub enum Why {
     ClaimTaken,
     /// The node does not reach a volume.
     VolumeAffinity,
+    /// The node is in another zone than a volume.
+    VolumeZone,
     /// A claim would have to be bound on the node.
     Unbound,
     /// A claim is bound to a volume that is not there.
@@ -107,7 +109,9 @@ impl Why {
             Self::TooManyPods | Self::Insufficient { .. } => Kind::Room,
             Self::Skew | Self::SkewLabel => Kind::Spread,
             Self::NotNear | Self::NotApart | Self::Repelled => Kind::Neighbours,
-            Self::ClaimTaken | Self::VolumeAffinity | Self::Unbound | Self::VolumeGone => Kind::Volumes,
+            Self::ClaimTaken | Self::VolumeAffinity | Self::VolumeZone | Self::Unbound | Self::VolumeGone => {
+                Kind::Volumes
+            }
             Self::Extender { .. } => Kind::Extender,
         }
     }
@@ -130,6 +134,7 @@ impl Why {
             | Self::SkewLabel
             | Self::NotNear
             | Self::VolumeAffinity
+            | Self::VolumeZone
             | Self::Unbound
             | Self::VolumeGone => false,
         }
@@ -159,6 +164,7 @@ impl Why {
                     .to_owned()
             }
             Self::VolumeAffinity => "node(s) had volume node affinity conflict".to_owned(),
+            Self::VolumeZone => "node(s) had no available volume zone".to_owned(),
             Self::Unbound => "node(s) didn't find available persistent volumes to bind".to_owned(),
             Self::VolumeGone => {
                 "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)".to_owned()

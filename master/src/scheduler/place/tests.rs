@@ -124,6 +124,25 @@ fn what_extenders_leave_is_scored_among_itself() {
     assert_eq!(chosen, Chosen::Placed(Placement::On("b".to_owned())));
 }
 
+#[test]
+fn of_many_nodes_those_that_are_looked_at_are_of_all_zones() {
+    let mut cluster = Cluster::default();
+    for count in 0..300 {
+        let mut node = node(&format!("n{count:03}"), "x");
+        let zone = if count < 200 { "x" } else { "y" };
+        node.labels.insert("topology.kubernetes.io/zone".to_owned(), zone.to_owned());
+        cluster.put_node(node);
+    }
+    let mut turn = Turn::default();
+    let found = choices(&mut cluster, &pod("p", json!({})), &mut turn).nodes;
+    let in_y = found.iter().filter(|name| name.as_str() >= "n200").count();
+    assert_eq!((found.len(), in_y), (144, 72));
+    // Those that came last are looked at next, and one that moves is where it is then.
+    cluster.remove_node("n299");
+    let rest = choices(&mut cluster, &pod("p", json!({})), &mut turn).nodes;
+    assert_eq!((rest.first().unwrap().as_str(), rest.contains(&"n299".to_owned())), ("n072", false));
+}
+
 proptest! {
     #[test]
     fn no_node_gives_more_than_it_has_and_what_fits_is_placed(

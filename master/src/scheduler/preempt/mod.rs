@@ -13,6 +13,7 @@ use std::sync::Arc;
 pub use self::budgets::{Budget, Budgets, FIELDS};
 pub use self::victims::Candidate;
 use super::cluster::Cluster;
+use super::filter::Stand;
 use super::place::{Refusal, Turn, none_available};
 use super::pod::Pod;
 use victims::{Hopeless, victims_on};
@@ -66,6 +67,7 @@ pub fn candidates(
     let is_anybody_lower = cluster.lowest_priority().is_some_and(|lowest| lowest < pod.wants.priority);
     let enough = (curable.len() / ONE_IN).max(ENOUGH);
     let start = turn.pick(curable.len());
+    let stand = Stand::of(cluster, pod);
     let mut candidates = Vec::<Candidate>::new();
     let mut reasons = BTreeMap::<String, usize>::new();
     let mut count = |words: String| *reasons.entry(words).or_default() += 1;
@@ -74,7 +76,7 @@ pub fn candidates(
             count(NOBODY.to_owned());
             continue;
         }
-        match victims_on(cluster, pod, *id, budgets) {
+        match victims_on(cluster, pod, (*id, &stand), budgets) {
             Ok(candidate) => candidates.push(candidate),
             Err(Hopeless::Nobody) => count(NOBODY.to_owned()),
             Err(Hopeless::Still(whys)) => whys.iter().for_each(|why| count(why.words())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::budgets::Budgets;
 use crate::scheduler::cluster::{Cluster, Placed};
-use crate::scheduler::filter::{Why, refuses_beside};
+use crate::scheduler::filter::{Stand, Why, refuses_beside};
 use crate::scheduler::node::NodeId;
 use crate::scheduler::pod::Pod;
 
@@ -29,11 +29,11 @@ pub enum Hopeless {
     Still(Vec<Why>),
 }
 
-/// Who would go from that node; the cluster is afterwards as it was.
+/// Who would go from that node, where pods stand so that count for the pod; the cluster is afterwards as it was.
 pub fn victims_on(
     cluster: &mut Cluster,
     pod: &Pod,
-    node: NodeId,
+    (node, stand): (NodeId, &Stand),
     budgets: &Budgets,
 ) -> Result<Candidate, Hopeless> {
     let all = cluster.node(node).map(|(slot, _)| slot.who.as_slice()).unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn victims_on(
     }
     lower.sort_by_key(|pod| pod.importance());
     let mut lifted: Vec<Placed> = lower.iter().filter_map(|pod| cluster.lift(&pod.uid)).collect();
-    if let Some(whys) = refuses_beside(cluster, pod, node) {
+    if let Some(whys) = refuses_beside(cluster, pod, node, stand) {
         lifted.into_iter().for_each(|placed| cluster.lay(placed));
         return Err(Hopeless::Still(whys));
     }
@@ -54,7 +54,7 @@ pub fn victims_on(
         for (other, _) in lower.iter().zip(&breaks).filter(|(_, breaks)| **breaks == breaking) {
             let Some(at) = lifted.iter().position(|placed| placed.is(&other.uid)) else { continue };
             cluster.lay(lifted.swap_remove(at));
-            if refuses_beside(cluster, pod, node).is_some() {
+            if refuses_beside(cluster, pod, node, stand).is_some() {
                 lifted.extend(cluster.lift(&other.uid));
                 victims.push(other.clone());
                 violations += usize::from(breaking);

@@ -467,44 +467,63 @@ fn a_pod_that_takes_less_or_is_elsewhere_than_was_thought_makes_room() {
 }
 
 #[test]
+fn a_pod_counts_for_the_most_of_what_it_asks_for_was_given_and_has() {
+    for (asks, has, given, pending, counts) in [
+        ("1", "3", "2", "Deferred", 3000),
+        ("2", "1", "1", "Deferred", 2000),
+        ("1", "1", "3", "", 3000),
+        ("4", "1", "2", "Infeasible", 2000),
+    ] {
+        let pod = json!({
+            "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+            "spec": {"nodeName": "a", "containers": [{"name": "c", "resources": {"requests": {"cpu": asks}}}]},
+            "status": {
+                "conditions": [{"type": "PodResizePending", "status": "True", "reason": pending}],
+                "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": given}}],
+            },
+        });
+        let pod = Pod::of(pod.as_object().unwrap());
+        assert_eq!(
+            (pod.wants.requests.cpu_milli, pod.wants.scored.cpu_milli),
+            (counts, counts),
+            "{asks} {has} {given}"
+        );
+    }
+}
+
+/// A pod that goes before others and is promised that node, on this one.
+fn promised(node: &str, on: &str) -> Pod {
+    let spec = json!({"priority": 9, "nodeName": on, "nodeSelector": {"zone": "z"}});
+    Pod { nominated: node.to_owned(), ..pod_with("first", json!({"cpu": "3"}), json!({}), spec) }
+}
+
+/// The same while nobody may place it.
+fn held(node: &str) -> Pod {
+    let pod = promised(node, "");
+    Pod { wants: Wants { is_gated: true, ..pod.wants.clone() }, ..pod }
+}
+
+#[test]
 fn the_end_of_a_promise_lets_others_have_the_node() {
     let now = Instant::now();
-    let promised = |node: &str, on: &str| {
-        let spec = json!({"priority": 9, "nodeName": on, "nodeSelector": {"zone": "z"}});
-        Pod { nominated: node.to_owned(), ..pod_with("first", json!({"cpu": "3"}), json!({}), spec) }
-    };
-    let second = pod_with("second", json!({"cpu": "3"}), json!({}), json!({}));
-    // It goes nowhere any more, the server takes the promise back or gives another, or it has another node.
-    let ends: [fn(&mut State, Pod, Pod, Pod, Instant); 4] = [
-        |state, _, _, _, now| state.remove_pod("first", now),
-        |state, none, _, _, now| state.put_pod(none, now),
-        |state, _, other, _, now| state.put_pod(other, now),
-        |state, _, _, elsewhere, now| state.put_pod(elsewhere, now),
+    // It is gone, the server takes the promise back or gives another, it has another node, and no node can have it, whoever goes.
+    type End = fn(&mut State, Instant);
+    let ends: [(bool, End); 5] = [
+        (false, |state, now| state.remove_pod("first", now)),
+        (false, |state, now| state.put_pod(held(""), now)),
+        (false, |state, now| state.put_pod(held("c"), now)),
+        (false, |state, now| state.put_pod(promised("a", "c"), now)),
+        (true, |state, now| state.put_pod(promised("a", ""), now)),
     ];
-    for end in ends {
+    for (is_looked_at, end) in ends {
         let mut state = state(&["a"], now);
-        state.put_pod(
-            Pod { wants: Wants { is_gated: true, ..promised("a", "").wants }, ..promised("a", "") },
-            now,
-        );
-        state.put_pod(second.clone(), now);
+        state.put_pod(held("a"), now);
+        state.put_pod(pod_with("second", json!({"cpu": "3"}), json!({}), json!({})), now);
         assert!(decided(&mut state, now).starts_with("second: 0/1 nodes are available: 1 Insufficient cpu."));
-        let gated = |node: &str| {
-            let pod = promised(node, "");
-            Pod { wants: Wants { is_gated: true, ..pod.wants }, ..promised(node, "") }
-        };
-        end(&mut state, gated(""), gated("c"), promised("a", "c"), now);
+        end(&mut state, now);
+        assert_eq!(decided(&mut state, now).starts_with("first: "), is_looked_at);
         assert_eq!(decided(&mut state, now + SECOND), "second on a");
     }
-    // No node can have it, and nobody who goes would help.
-    let mut state = state(&["a"], now);
-    let gated = promised("a", "");
-    state.put_pod(Pod { wants: Wants { is_gated: true, ..gated.wants.clone() }, ..gated }, now);
-    state.put_pod(second, now);
-    assert!(decided(&mut state, now).contains("Insufficient cpu"));
-    state.put_pod(promised("a", ""), now);
-    assert!(decided(&mut state, now).starts_with("first: "));
-    assert_eq!(decided(&mut state, now + SECOND), "second on a");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::*;
 use crate::scheduler::cluster::Cluster;
 use crate::scheduler::place::{Manner, Placement, Turn, place};
 use crate::scheduler::preempt::{Budgets, Room};
-use crate::scheduler::samples::{find, pod, three};
+use crate::scheduler::samples::{find, node, node_with, pod, three};
 
 fn object(value: Value) -> Json {
     value.as_object().unwrap().clone()
@@ -90,6 +90,40 @@ fn a_pod_goes_where_its_volumes_are() {
     let scratch = pod("p", json!({"volumes": [{"name": "scratch", "ephemeral": {}}]}));
     let waits = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"p-scratch\"";
     assert_eq!(said(&mut cluster(), &scratch), none(waits));
+}
+
+#[test]
+fn a_volume_may_say_where_it_is_by_its_labels() {
+    const ZONE: &str = "topology.kubernetes.io/zone";
+    let mut cluster = cluster();
+    for (name, zone) in [("a", Some("x")), ("b", Some("y")), ("c", None)] {
+        let mut node = node(name, "x");
+        node.labels.extend(zone.map(|zone| (ZONE.to_owned(), zone.to_owned())));
+        cluster.put_node(node);
+    }
+    let taken = |cluster: &mut Cluster, names: &[&str]| {
+        let taint = json!({"unschedulable": true});
+        for name in names {
+            let mut node = node_with(name, "x", taint.clone());
+            node.labels = cluster.named(name).unwrap().2.labels.clone();
+            cluster.put_node(node);
+        }
+    };
+    let labelled = |key: &str, zone: &str| {
+        Volume::of(&object(json!({"metadata": {"name": "free", "labels": {key: zone}}})))
+    };
+    let uses = using("p", &["anywhere"]);
+    let all = cluster.volumes_mut();
+    all.volumes.put(labelled(ZONE, "z"));
+    assert_eq!(said(&mut cluster, &uses), "on c");
+    taken(&mut cluster, &["c"]);
+    let none =
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) had no available volume zone.";
+    assert_eq!(said(&mut cluster, &uses), none);
+    for key in [ZONE, "failure-domain.beta.kubernetes.io/zone"] {
+        cluster.volumes_mut().volumes.put(labelled(key, "z__y"));
+        assert_eq!(said(&mut cluster, &uses), "on b");
+    }
 }
 
 #[test]
