@@ -250,7 +250,8 @@ impl Cluster {
         let mut put = Put::Came;
         if let Some(known) = self.pods.get_mut(&pod.uid) {
             let (is_there, before) = (self.by_name.get(node) == Some(&known.node), &known.pod);
-            if is_there && before.wants == pod.wants && before.is_mirror == pod.is_mirror {
+            let is_same = Arc::ptr_eq(&before.wants, &pod.wants) || before.wants == pod.wants;
+            if is_there && is_same && before.is_mirror == pod.is_mirror {
                 known.pod = pod;
                 if let Some(slot) = self.slots.get_mut(known.node as usize) {
                     slot.renew(&known.pod);

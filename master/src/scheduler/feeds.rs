@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::keyed::{self, Keyed};
+use super::known::Known;
 use super::labels::Labels;
 use super::mind::Mind;
 use super::node::{self, Node};
@@ -38,9 +39,12 @@ struct Feed<T> {
     mind: Arc<Mind>,
     part: Part,
     fields: &'static [&'static str],
-    keep: fn(&Json) -> T,
+    keep: Keep<T>,
     take: Take<T>,
 }
+
+/// What is kept of an object.
+type Keep<T> = Box<dyn Fn(&Json) -> T + Send + Sync>;
 
 /// What is done with what was read.
 struct Take<T> {
@@ -115,12 +119,20 @@ pub fn follow_all(client: &Client, mind: &Arc<Mind>) -> JoinSet<()> {
         |state, node: Node, now| state.remove_node(&node.name, now),
     );
     begin.feed(Kind::NODE, Part::Nodes, node::FIELDS, Node::of, take);
+    let known = Arc::new(Known::default());
+    let (kept, gone) = (known.clone(), known.clone());
     let take = Take::of(
-        |state, all, now| state.replace_pods(all, now),
+        move |state, all: Vec<Pod>, now| {
+            kept.keep(&all);
+            state.replace_pods(all, now);
+        },
         |state, pod, now| state.put_pod(pod, now),
-        |state, pod: Pod, now| state.remove_pod(&pod.uid, now),
+        move |state, pod: Pod, now| {
+            gone.forget(&pod);
+            state.remove_pod(&pod.uid, now);
+        },
     );
-    begin.feed(Kind::POD, Part::Pods, pod::FIELDS, Pod::of, take);
+    begin.feed(Kind::POD, Part::Pods, pod::FIELDS, move |object| known.pod(object), take);
     let take = Take::into(|state, _| state.budgets());
     begin.feed(BUDGET, Part::Budgets, preempt::FIELDS, Budget::of, take);
     let take = Take::into(|state, now| &mut state.volumes(now).claims);
@@ -153,10 +165,10 @@ impl Begin<'_> {
         kind: Kind,
         part: Part,
         fields: &'static [&'static str],
-        keep: fn(&Json) -> T,
+        keep: impl Fn(&Json) -> T + Send + Sync + 'static,
         take: Take<T>,
     ) {
-        let feed = Feed { mind: self.mind.clone(), part, fields, keep, take };
+        let feed = Feed { mind: self.mind.clone(), part, fields, keep: Box::new(keep), take };
         self.tasks.spawn(follow(self.client.clone(), Arc::new(kind), feed, self.complaint.clone()));
     }
 }

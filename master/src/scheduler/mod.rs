@@ -13,6 +13,7 @@ mod feeds;
 mod filter;
 mod hands;
 mod keyed;
+mod known;
 mod labels;
 mod mind;
 mod node;

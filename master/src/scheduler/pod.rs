@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
@@ -104,7 +105,7 @@ pub struct Pod {
     /// The identity of who made it, empty where that is nobody.
     pub owner: String,
     /// What decides where it may run.
-    pub wants: Wants,
+    pub wants: Arc<Wants>,
 }
 
 /// What decides where a pod may run: when it changes, it is looked at anew.
@@ -239,6 +240,11 @@ pub struct Spread {
 impl Pod {
     /// Reads a Pod.
     pub fn of(object: &Json) -> Self {
+        Self::with(object, Arc::new(Wants::of(object)))
+    }
+
+    /// Reads a Pod that wants this.
+    pub fn with(object: &Json, wants: Arc<Wants>) -> Self {
         let conditions = |kind| {
             list(at(object, "status.conditions")).filter(move |condition| text(condition, "type") == kind)
         };
@@ -269,7 +275,7 @@ impl Pod {
             is_mirror: at(object, "metadata.annotations").is_some_and(|all| all.get(MIRROR).is_some()),
             started: text_at(object, "status.startTime").parse().ok(),
             owner: owner.map(|owner| text(owner, "uid").to_owned()).unwrap_or_default(),
-            wants: Wants::of(object),
+            wants,
         }
     }
 
@@ -303,7 +309,26 @@ impl Wants {
         self.requests == other.requests && self.ports == other.ports && self.claims == other.claims
     }
 
-    fn of(object: &Json) -> Self {
+    /// A number that is another one when anything is that [`Self::of`] reads.
+    pub fn mark(object: &Json) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for path in ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.deletionTimestamp"] {
+            at(object, path).hash(&mut hasher);
+        }
+        // A node is not what it wants, but what it gets.
+        let spec = object.get("spec").and_then(Value::as_object).into_iter().flatten();
+        spec.filter(|(field, _)| *field != "nodeName").for_each(|field| field.hash(&mut hasher));
+        for path in STATUSES {
+            for status in list(at(object, path)).filter(|status| status.get("resources").is_some()) {
+                status.hash(&mut hasher);
+            }
+        }
+        is_in_vain(object).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Reads what a Pod wants.
+    pub fn of(object: &Json) -> Self {
         let namespace = text_at(object, "metadata.namespace");
         let own = labels(at(object, "metadata.labels"));
         let spec = |field: &str| object.get("spec").and_then(|spec| spec.get(field));
@@ -487,6 +512,9 @@ fn amounts(object: &Json) -> (Amounts, Amounts) {
     (requests, Amounts::of(&pod_requests(&slim)))
 }
 
+/// Where it stands what containers have.
+const STATUSES: [&str; 2] = ["status.containerStatuses", "status.initContainerStatuses"];
+
 /// Whether the pod asks for a change of its resources that its node will never make.
 fn is_in_vain(object: &Json) -> bool {
     let said = |of: &Value| text(of, "type") == "PodResizePending" && text(of, "reason") == "Infeasible";
@@ -495,8 +523,7 @@ fn is_in_vain(object: &Json) -> bool {
 
 /// The most of what a container of that name was given and has, whatever it asks for now; nothing where its node does not say that.
 fn had(object: &Json, name: &str) -> Option<BTreeMap<String, Quantity>> {
-    let statuses = ["status.containerStatuses", "status.initContainerStatuses"];
-    let mut statuses = statuses.into_iter().flat_map(|path| list(at(object, path)));
+    let mut statuses = STATUSES.into_iter().flat_map(|path| list(at(object, path)));
     let status = statuses.find(|status| text(status, "name") == name)?;
     let has = status.get("resources").filter(|has| has.is_object())?;
     let all = [has.get("requests"), status.get("allocatedResources")];

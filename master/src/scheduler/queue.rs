@@ -332,7 +332,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn pod(uid: &str, priority: i64, is_gated: bool) -> Arc<Pod> {
-        let wants = Wants { priority, is_gated, ..Wants::default() };
+        let wants = Arc::new(Wants { priority, is_gated, ..Wants::default() });
         Arc::new(Pod { uid: uid.to_owned(), wants, ..Pod::default() })
     }
 

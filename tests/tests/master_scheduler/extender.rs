@@ -24,6 +24,8 @@ struct Extender {
     master: watch::Sender<Option<(String, reqwest::Client)>>,
     /// No answer before this is true.
     open: watch::Sender<bool>,
+    /// How many questions he thinks about whose answer somebody waits for.
+    thinks: watch::Sender<usize>,
     /// It is served for as long as this is there.
     _stop: watch::Sender<bool>,
 }
@@ -38,6 +40,7 @@ impl Extender {
             asked: Asked::default(),
             master: watch::Sender::new(None),
             open: watch::Sender::new(true),
+            thinks: watch::Sender::new(0),
             _stop: stop,
         };
         let router = Router::new()
@@ -52,12 +55,23 @@ impl Extender {
 
     async fn note(&self, verb: &'static str, question: &Value) {
         self.asked.lock().unwrap().push((verb, question.clone()));
+        self.thinks.send_modify(|count| *count += 1);
+        let _until_then = Thinks(self.thinks.clone());
         self.open.subscribe().wait_for(|open| *open).await.unwrap();
     }
 
     fn asked(&self, verb: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(other, _)| *other == verb).map(|(_, question)| question.clone()).collect()
+    }
+}
+
+/// He thinks until this is dropped, which it also is when nobody waits for his answer any more.
+struct Thinks(watch::Sender<usize>);
+
+impl Drop for Thinks {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }
 
@@ -223,6 +237,46 @@ async fn one_who_takes_his_time_keeps_no_others_waiting() {
     for count in 0..50 {
         assert_ne!(bed.bound(&format!("thing-{count}")).await, "a");
     }
+}
+
+#[tokio::test]
+async fn one_who_takes_his_time_to_give_pods_their_nodes_keeps_no_others_waiting() {
+    let (extender, url) = Extender::start().await;
+    extender.open.send_replace(false);
+    let managed = "managedResources: [{name: example.com/thing, ignoredByScheduler: true}]";
+    let bed = bed(&[format!("{{urlPrefix: '{url}', bindVerb: bind, httpTimeout: 1h, {managed}}}")]).await;
+    extender.master.send_replace(Some((bed.master.url(PODS), bed.client.clone())));
+    // More than the scheduler ever writes at once.
+    for count in 0..150 {
+        thing(&bed, &format!("thing-{count}")).await;
+    }
+    let mut thinks = extender.thinks.subscribe();
+    tokio::time::timeout(DEADLINE, thinks.wait_for(|count| *count == 32)).await.unwrap().unwrap();
+    bed.pod("free", "100m", json!({})).await;
+    bed.bound("free").await;
+    assert_eq!(extender.asked("bind").len(), 32);
+    extender.open.send_replace(true);
+    for count in 0..150 {
+        bed.bound(&format!("thing-{count}")).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_being_decided_ends_with_the_lease() {
+    let (extender, url) = Extender::start().await;
+    extender.open.send_replace(false);
+    let bed = bed(&[format!("{{urlPrefix: '{url}', filterVerb: filter, httpTimeout: 1h}}")]).await;
+    bed.pod("p", "100m", json!({})).await;
+    let mut thinks = extender.thinks.subscribe();
+    tokio::time::timeout(DEADLINE, thinks.wait_for(|count| *count == 1)).await.unwrap().unwrap();
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
+    bed.patch(LEASE, &json!({"spec": {"holderIdentity": "another"}})).await;
+    tokio::time::timeout(DEADLINE, thinks.wait_for(|count| *count == 0)).await.unwrap().unwrap();
+    // Whoever has it next asks anew.
+    bed.delete(LEASE).await;
+    extender.open.send_replace(true);
+    assert_ne!(bed.bound("p").await, "a");
+    assert_eq!(extender.asked("filter").len(), 2);
 }
 
 #[tokio::test]

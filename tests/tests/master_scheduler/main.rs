@@ -232,6 +232,27 @@ async fn pods_are_spread_and_kept_apart() {
 }
 
 #[tokio::test]
+async fn a_node_that_the_server_does_not_let_a_pod_have_is_told_and_tried_again() {
+    const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
+    let bed = Bed::new().await;
+    bed.node("a", "x", json!({})).await;
+    let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["pods/binding"]}]);
+    let validations = json!([{"expression": "false", "message": "not before noon"}]);
+    let spec = json!({"matchConstraints": {"resourceRules": rules}, "validations": validations});
+    let policy = json!({"metadata": {"name": "noon"}, "spec": spec});
+    bed.make(&format!("{GROUP}/validatingadmissionpolicies"), &policy).await;
+    let spec = json!({"policyName": "noon", "validationActions": ["Deny"]});
+    let binding = json!({"metadata": {"name": "noon"}, "spec": spec});
+    bed.make(&format!("{GROUP}/validatingadmissionpolicybindings"), &binding).await;
+    bed.pod("p", "1", json!({})).await;
+    let words = bed.event("p", "FailedScheduling").await;
+    assert!(words.contains("not before noon"), "{words}");
+    bed.waits("p", "SchedulerError", &words).await;
+    bed.delete(&format!("{GROUP}/validatingadmissionpolicybindings/noon")).await;
+    assert_eq!(bed.bound("p").await, "a");
+}
+
+#[tokio::test]
 async fn gates_hold_pods_and_others_pods_are_theirs() {
     let bed = Bed::new().await;
     bed.node("a", "x", json!({})).await;

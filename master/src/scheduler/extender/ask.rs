@@ -1,13 +1,13 @@
 //! Asks extenders about a pod, in the order in which they are set.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::wire::{self, MetaVictims, Nodes};
+use super::wire::{self, Args, MetaVictims};
 use super::{Extender, Offer, Opinion};
 use crate::controllers::{Client, Json, Kind};
 use crate::scheduler::filter::Why;
@@ -33,13 +33,11 @@ struct Told {
 
 impl Told {
     /// What an extender is told of these nodes.
-    fn of(&self, extender: &Extender, names: &[String]) -> Value {
-        let nodes = if extender.knows_nodes {
-            Nodes::Names(names.to_vec())
-        } else {
-            Nodes::Whole(names.iter().filter_map(|name| self.nodes.get(name)).cloned().collect())
-        };
-        wire::args(&self.pod, &nodes)
+    fn of<'a>(&'a self, extender: &Extender, names: &'a [String]) -> Args<'a> {
+        if extender.knows_nodes {
+            return Args::named(&self.pod, names);
+        }
+        Args::whole(&self.pod, names.iter().filter_map(|name| self.nodes.get(name)).collect())
     }
 }
 
@@ -143,10 +141,11 @@ impl Extenders {
         let mut told =
             Told { pod: self.read(&Kind::POD, &pod.namespace, &pod.name).await?, nodes: HashMap::new() };
         if whole {
+            let wanted: HashSet<&str> = nodes.iter().map(String::as_str).collect();
             let take = |node: Json| {
                 let name = node.get("metadata").and_then(|of| of.get("name")).and_then(Value::as_str);
-                if let Some(name) = name.filter(|name| nodes.iter().any(|other| other == name)) {
-                    told.nodes.insert(name.to_owned(), Value::Object(node.clone()));
+                if let Some(name) = name.filter(|name| wanted.contains(name)).map(str::to_owned) {
+                    told.nodes.insert(name, Value::Object(node));
                 }
             };
             self.client.list(&Kind::NODE, "", take).await.map_err(|error| error.whole())?;

@@ -14,6 +14,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -87,10 +88,11 @@ impl Caller {
     ///
     /// # Errors
     /// Why there is none, for people.
-    pub async fn ask(&self, verb: &str, question: &Value) -> Result<Value, String> {
+    pub async fn ask(&self, verb: &str, question: &(impl Serialize + Sync)) -> Result<Value, String> {
         let shown = format!("{}/{verb}", self.url);
         let lost = |why: &dyn std::fmt::Display| format!("Post {shown:?}: {why}");
-        let asked = tokio::time::timeout(self.timeout, self.post(verb, question.to_string())).await;
+        let question = serde_json::to_string(question).map_err(|error| lost(&error))?;
+        let asked = tokio::time::timeout(self.timeout, self.post(verb, question)).await;
         let late = format!("no answer within {:?}", self.timeout);
         let (status, answer) = asked.map_err(|_| lost(&late))?.map_err(|error| lost(&error))?;
         if status != StatusCode::OK {

@@ -2,20 +2,39 @@
 //!
 //! Its fields are called as in Go, and Go reads them whatever their case, so that either is written by those who answer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::Offer;
 use crate::scheduler::pod::Pod;
 
-/// Nodes, whole or by their names.
-#[derive(Clone, Debug)]
-pub enum Nodes {
-    /// For who knows them.
-    Names(Vec<String>),
-    /// The objects.
-    Whole(Vec<Value>),
+/// `ExtenderArgs`: a pod, and nodes whole or by their names.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub struct Args<'a> {
+    pod: &'a Value,
+    nodes: Option<Items<'a>>,
+    node_names: Option<&'a [String]>,
+}
+
+#[derive(Debug, Serialize)]
+struct Items<'a> {
+    metadata: Map<String, Value>,
+    items: Vec<&'a Value>,
+}
+
+impl<'a> Args<'a> {
+    /// For who knows the nodes.
+    pub fn named(pod: &'a Value, names: &'a [String]) -> Self {
+        Self { pod, nodes: None, node_names: Some(names) }
+    }
+
+    /// With the objects.
+    pub fn whole(pod: &'a Value, items: Vec<&'a Value>) -> Self {
+        Self { pod, nodes: Some(Items { metadata: Map::new(), items }), node_names: None }
+    }
 }
 
 /// What was said of nodes.
@@ -32,23 +51,13 @@ pub struct Filtered {
 /// Who would be ended on a node: identities, and how many of them in spite of their budgets.
 pub type MetaVictims = (Vec<String>, i64);
 
-/// `ExtenderArgs`.
-pub fn args(pod: &Value, nodes: &Nodes) -> Value {
-    match nodes {
-        Nodes::Names(names) => json!({"Pod": pod, "Nodes": null, "NodeNames": names}),
-        Nodes::Whole(nodes) => {
-            json!({"Pod": pod, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": null})
-        }
-    }
-}
-
 /// `ExtenderFilterResult`, about these nodes.
 ///
 /// # Errors
 /// What he says went wrong, or what is wrong with what he says.
 pub fn filtered(answer: &Value, url: &str, asked: &[String]) -> Result<Filtered, String> {
     error_of(answer)?;
-    let names = match (field(answer, "nodeNames"), field(answer, "nodes")) {
+    let names: Vec<String> = match (field(answer, "nodeNames"), field(answer, "nodes")) {
         (Some(Value::Array(names)), _) => names.iter().map(|name| text(Some(name))).collect(),
         (_, Some(nodes)) => {
             let items = field(nodes, "items").and_then(Value::as_array).into_iter().flatten();
@@ -56,6 +65,7 @@ pub fn filtered(answer: &Value, url: &str, asked: &[String]) -> Result<Filtered,
         }
         _ => Vec::new(),
     };
+    let asked: HashSet<&String> = asked.iter().collect();
     if let Some(stranger) = names.iter().find(|name| !asked.contains(name)) {
         return Err(format!(
             "extender {url:?} claims a filtered node {stranger:?} which is not found in the input node list"
@@ -155,10 +165,13 @@ mod tests {
     #[test]
     fn what_is_said_has_the_names_of_the_stock_scheduler() {
         let pod = json!({"kind": "Pod"});
-        let by_name = args(&pod, &Nodes::Names(names(&["a"])));
-        assert_eq!(by_name, json!({"Pod": pod, "Nodes": null, "NodeNames": ["a"]}));
-        let whole = args(&pod, &Nodes::Whole(vec![json!({"kind": "Node"})]));
-        assert_eq!(whole["Nodes"]["items"], json!([{"kind": "Node"}]));
+        let nodes = names(&["a"]);
+        assert_eq!(json!(Args::named(&pod, &nodes)), json!({"Pod": pod, "Nodes": null, "NodeNames": ["a"]}));
+        let node = json!({"kind": "Node"});
+        assert_eq!(
+            json!(Args::whole(&pod, vec![&node])),
+            json!({"Pod": pod, "Nodes": {"metadata": {}, "items": [node]}, "NodeNames": null})
+        );
         let of = Pod { name: "p".into(), namespace: "n".into(), uid: "u".into(), ..Pod::default() };
         assert_eq!(
             binding(&of, "a"),

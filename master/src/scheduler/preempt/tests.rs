@@ -207,7 +207,7 @@ fn a_node_that_is_promised_is_kept_for_who_waits_for_it() {
     // While somebody goes for it, nobody else does.
     let going = Pod { is_preempted: true, ..of("low", 1, "4", json!({})) };
     let mut ending = going.clone();
-    ending.wants.is_ending = true;
+    Arc::make_mut(&mut ending.wants).is_ending = true;
     put(&mut cluster, ending, "a");
     assert_eq!(
         said(&mut cluster, &high, &[]),

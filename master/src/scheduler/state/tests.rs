@@ -7,7 +7,6 @@ use serde_json::json;
 
 use super::*;
 use crate::scheduler::filter::Why;
-use crate::scheduler::pod::Wants;
 use crate::scheduler::samples::{near, node, pod, pod_with};
 use crate::scheduler::volumes::{Claim, Volume};
 
@@ -432,7 +431,7 @@ fn what_is_edited_while_a_pod_is_decided_about_is_not_lost() {
     state.put_pod(pod("p", json!({})), now);
     assert_eq!(decided(&mut state, now), "p on a");
     let mut ending = pod("p", json!({}));
-    ending.wants.is_ending = true;
+    Arc::make_mut(&mut ending.wants).is_ending = true;
     state.put_pod(ending, now);
     state.unbound("p", now);
     assert_eq!(decided(&mut state, now + SECOND * 10), "nothing");
@@ -499,8 +498,9 @@ fn promised(node: &str, on: &str) -> Pod {
 
 /// The same while nobody may place it.
 fn held(node: &str) -> Pod {
-    let pod = promised(node, "");
-    Pod { wants: Wants { is_gated: true, ..pod.wants.clone() }, ..pod }
+    let mut pod = promised(node, "");
+    Arc::make_mut(&mut pod.wants).is_gated = true;
+    pod
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn a_claim_of_one_pod_is_one_pods() {
     assert_eq!(said(&mut cluster, &second), format!("0/3 nodes are available: 3 {taken}."));
     // Who outranks it gets the claim.
     let mut high = using("high", &["alone"]);
-    high.wants.priority = 9;
+    Arc::make_mut(&mut high.wants).priority = 9;
     let Placement::Nowhere(refusal) = place(&mut cluster, &high, &Manner::default(), &mut Turn::default())
     else {
         panic!("it fits")
