@@ -32,7 +32,7 @@ use self::follow::{Told, follow};
 use self::kept::Kept;
 use self::lease::Lease;
 use self::register::Register;
-use self::roster::{Line, Roster};
+use self::roster::{Line, News, Roster};
 use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Known, Trouble, Voice};
 use crate::network::Members;
@@ -42,6 +42,11 @@ use crate::report::{Events, Outbox, Reports};
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A server that shows no other nodes is asked for them again after so long: a role may let it.
 const ALL_AGAIN: Duration = Duration::from_secs(60);
+/// What is new of other nodes is told after so long, together with what comes meanwhile: many join at once, and each of them hears
+/// of all others.
+const GATHER: Duration = Duration::from_millis(50);
+/// So much longer for each node there is, as that is what there is to do then.
+const GATHER_EACH: Duration = Duration::from_millis(1);
 /// The path of Nodes in the API.
 const NODES: &str = "/api/v1/nodes";
 
@@ -154,6 +159,7 @@ impl Listener {
         }
         tokio::spawn(kept.write(self.told.subscribe()));
         let roster = Mutex::new(Roster::new(&self.node));
+        let news = Notify::new();
         let own = format!("?fieldSelector=metadata.name%3D{}", self.node);
         let mut sees_all = true;
         loop {
@@ -166,12 +172,22 @@ impl Listener {
                     if let Some(is_unheard) = roster::is_unheard(&heard, node) {
                         unheard.send_replace(is_unheard);
                     }
-                    roster.hear(heard);
+                    let heard = roster.hear(heard);
                     if !roster.has(node) {
                         missing.notify_one();
                     }
+                    match heard {
+                        News::None => return,
+                        News::OfOthers => return news.notify_one(),
+                        News::OfOwn => {}
+                    }
                 }
                 tell(&mut roster, told);
+            };
+            let gathered = || async {
+                news.notified().await;
+                let each = GATHER_EACH.saturating_mul(u32::try_from(locked().len()).unwrap_or(u32::MAX));
+                tokio::time::sleep(GATHER + each).await;
             };
             locked().sees(sees_all);
             let all_again = Instant::now() + ALL_AGAIN;
@@ -193,6 +209,7 @@ impl Listener {
                             Some(trouble) => break Some(trouble),
                             None => return,
                         },
+                        () = gathered() => look(None),
                         // Those that were waited for may be waited for no longer.
                         () = tokio::time::sleep(LOOK_AGAIN) => look(None),
                         () = tokio::time::sleep_until(all_again), if !sees_all => break None,

@@ -12,7 +12,7 @@ use super::follow::{Event, Told, read};
 use super::kept;
 use super::lease::Absence;
 use super::node;
-use super::roster::{Line, RETURN, Roster, is_unheard};
+use super::roster::{Line, News, RETURN, Roster, is_unheard};
 use crate::network::Members;
 
 fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
@@ -65,6 +65,19 @@ fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
             .unwrap();
     roster.hear(Told::Put(old));
     assert_eq!(roster.members(None, now).unwrap().own, ["10.9.0.0/24".parse().unwrap()]);
+}
+
+#[test]
+fn heartbeats_of_others_are_no_news() {
+    let mut roster = Roster::new("n1");
+    assert_eq!(roster.hear(all(vec![own()])), News::OfOwn);
+    let other = line("n2", "u2", 1, &["10.244.2.0/24"]);
+    assert_eq!(roster.hear(Told::Put(other.clone())), News::OfOthers);
+    assert_eq!(roster.hear(Told::Put(other)), News::None);
+    assert_eq!(roster.hear(Told::Put(line("n2", "u2", 1, &["10.244.3.0/24"]))), News::OfOthers);
+    assert_eq!(roster.hear(Told::Put(own())), News::None);
+    assert_eq!(roster.hear(Told::Gone(own())), News::OfOwn);
+    assert_eq!(roster.len(), 1);
 }
 
 #[test]
