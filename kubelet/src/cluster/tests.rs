@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 pub mod fake;
+mod following;
 
 use std::time::Duration;
 
@@ -70,7 +71,8 @@ fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
 #[test]
 fn a_master_that_does_not_hear_the_node_is_heard_to_say_so() {
     let node = |name: &str, status: &str| -> Line {
-        let conditions = json!([{"type": "Ready", "status": status}, {"type": "Trusted", "status": "True"}]);
+        let conditions =
+            json!([{"type": "ReadonlyFilesystem", "status": "Unknown"}, {"type": "Ready", "status": status}]);
         serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": conditions}}))
             .unwrap()
     };
@@ -266,6 +268,23 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
     assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
+}
+
+#[test]
+fn since_when_a_condition_is_so_is_what_stands_in_the_node() {
+    let now = "2026-01-01T00:05:00Z".parse().unwrap();
+    let since = |there: Value| {
+        let mut node = Value::Object(shown("True", "before"));
+        node["status"]["conditions"] = there;
+        let patch = node::restated(&shown("True", "later"), &node, true, now).unwrap();
+        patch["status"]["conditions"][0]["lastTransitionTime"].clone()
+    };
+    let told = |status: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": "s"}]);
+    // A node that was not heard of is ready since now, whatever it thinks, and stays so.
+    assert_eq!(since(told("Unknown")), "2026-01-01T00:05:00Z");
+    assert_eq!(since(told("True")), "s");
+    assert_eq!(since(json!([{"type": "Other", "status": "True", "lastTransitionTime": "s"}])), "t");
+    assert_eq!(since(json!([{"type": "Ready", "status": "True"}])), "t");
 }
 
 #[test]
