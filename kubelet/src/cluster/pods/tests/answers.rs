@@ -88,7 +88,7 @@ async fn pods_do_not_wait_for_a_server_that_has_no_services() {
     let (way, apis) = watch::channel(Some(api));
     let shared = shared(&[]);
     let uid = PodUid::new("u1");
-    let is_answered = |state: &State| state.shelf.has_answered(&uid, &[].into());
+    let is_answered = |state: &State| state.shelf.missing(&uid, &[].into()).is_empty();
     assert!(!is_answered(&shared.lock()));
     for _ in 0..9 {
         fake.says(404, None);
