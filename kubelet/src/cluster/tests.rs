@@ -14,6 +14,7 @@ use super::kept;
 use super::lease::Absence;
 use super::node;
 use super::roster::{Line, RETURN, Roster, is_unheard};
+use super::{Known, Outbox, Voice, connect, watch};
 use crate::network::Members;
 
 fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
@@ -268,6 +269,21 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
     assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
+}
+
+#[tokio::test]
+async fn a_way_that_makes_no_sense_is_told_and_that_it_does_again() {
+    let good = fake::known("http://127.0.0.1:1");
+    let bad = Known { authority: b"nonsense".to_vec(), ..good.clone() };
+    let (way, ways) = watch::channel(Some(bad));
+    let outbox = Outbox::new();
+    let apis = connect(ways, Voice::new("n1", outbox.clone()));
+    let told = async || outbox.take().await.notes.into_iter().map(|note| note.reason).collect::<Vec<_>>();
+    assert_eq!(told().await, ["ClusterTrouble"]);
+    way.send_replace(None);
+    way.send_replace(Some(good));
+    assert_eq!(told().await, ["ClusterTroubleOver"]);
+    assert!(apis.borrow().is_some());
 }
 
 #[test]

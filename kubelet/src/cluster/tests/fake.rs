@@ -72,13 +72,17 @@ pub async fn nobody() -> Arc<Api> {
 }
 
 fn client(server: &str) -> Arc<Api> {
+    Arc::new(Api::new(&known(server)).unwrap())
+}
+
+/// The way to a server.
+pub fn known(server: &str) -> Known {
     let authority = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap().cert.pem();
-    let known = Known {
+    Known {
         servers: vec![server.to_owned()],
         authority: authority.into_bytes(),
         leaving: Vec::new(),
         before: Vec::new(),
         shows: Shows::Nothing,
-    };
-    Arc::new(Api::new(&known).unwrap())
+    }
 }

@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 use super::super::ask::Asker;
 use super::super::mirrors::Mirrors;
 use super::super::reflect::Reflector;
-use super::super::{Shared, State, follow_api_service};
+use super::super::{Shared, State, follow_api_service, follow_object};
 use super::*;
 use crate::cluster::tests::fake::Fake;
 use crate::desired::{Desired, DesiredPod, SourceKind};
@@ -80,6 +80,34 @@ async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
     assert_eq!(names, ["db", "web", "db"]);
     reflecting.abort();
     drop((way, wanting));
+}
+
+#[tokio::test]
+async fn what_a_pod_waits_for_is_known_with_what_the_server_says_of_it() {
+    let env = json!([{"secretRef": {"name": "key"}}]);
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api));
+    let shared = shared(&[with(pod("web", "u1", 10), "/spec/containers/0/envFrom", env)]);
+    let [_, key] = objects();
+    shared.lock().shelf.follow(&[key.clone()].into());
+    for _ in 0..9 {
+        fake.says(500, None);
+    }
+    let following = tokio::spawn(follow_object(shared.clone(), apis, key));
+    let mut look = tokio::time::interval(Duration::from_millis(10));
+    let says = loop {
+        look.tick().await;
+        let state = shared.lock();
+        let (pod, missing) = state.book.awaited(&PodUid::new("u1"), &state.shelf).unwrap();
+        let (reason, text) = waits::words(pod, &missing);
+        if text.contains("500") {
+            break format!("{reason}: {text}");
+        }
+    };
+    assert!(says.contains("secrets default/key (http") && says.contains("as told: 500"), "{says}");
+    assert!(says.starts_with("Failed: "), "{says}");
+    following.abort();
+    drop(way);
 }
 
 #[tokio::test]
