@@ -102,7 +102,8 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
     let known_as = Box::new(move |uid: &str| images.hash_of(uid));
     tokio::spawn(Poster { events: settings.events, apis: apis.clone(), known_as }.run());
     let (node, again) = (settings.node.clone(), voice());
-    let listener = Listener { node, voice: voice(), again, told, missing, unheard };
+    let all_again = ALL_AGAIN;
+    let listener = Listener { node, voice: voice(), again, all_again, told, missing, unheard };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
 }
 
@@ -151,6 +152,8 @@ struct Listener {
     voice: Voice,
     /// Who says that other nodes are shown again.
     again: Voice,
+    /// When they are asked for again where they are not.
+    all_again: Duration,
     told: watch::Sender<Option<Arc<Members>>>,
     /// Told when the cluster has no Node for this node.
     missing: Arc<Notify>,
@@ -185,7 +188,7 @@ impl Listener {
                 tell(&mut roster, told);
             };
             locked().sees(sees_all);
-            let all_again = Instant::now() + ALL_AGAIN;
+            let all_again = Instant::now() + self.all_again;
             let again = &mut self.again;
             let mut hear = |heard| {
                 if sees_all && matches!(heard, Told::All(..)) && std::mem::take(&mut are_hidden) {

@@ -14,7 +14,7 @@ use super::kept;
 use super::lease::Absence;
 use super::node;
 use super::roster::{Line, RETURN, Roster, is_unheard};
-use super::{Known, Outbox, Voice, connect, watch};
+use super::{Arc, Known, Listener, Outbox, Voice, connect, watch};
 use crate::network::Members;
 
 fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
@@ -284,6 +284,34 @@ async fn a_way_that_makes_no_sense_is_told_and_that_it_does_again() {
     way.send_replace(Some(good));
     assert_eq!(told().await, ["ClusterTroubleOver"]);
     assert!(apis.borrow().is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_shows_other_nodes_after_all_is_told() {
+    let (server, api) = fake::Fake::start().await;
+    let list = json!({"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "n1"}}]});
+    server.always_says("fieldSelector", 200, list.clone());
+    server.says(403, None);
+    server.says(200, Some(list));
+    let (way, apis) = watch::channel(Some(api));
+    let (folder, outbox) = (tempfile::tempdir().unwrap(), Outbox::new());
+    let voice = || Voice::new("n1", outbox.clone());
+    let listener = Listener {
+        node: "n1".to_owned(),
+        voice: voice(),
+        again: voice(),
+        all_again: Duration::from_millis(10),
+        told: watch::channel(None).0,
+        missing: Arc::default(),
+        unheard: watch::channel(false).0,
+    };
+    tokio::spawn(listener.run(apis, kept::Kept::under(folder.path())));
+    let mut reasons = Vec::new();
+    while reasons.len() < 2 {
+        reasons.extend(outbox.take().await.notes.into_iter().map(|note| note.reason));
+    }
+    assert_eq!(reasons, ["NodesNotShown", "NodesShown"]);
+    drop(way);
 }
 
 #[test]
