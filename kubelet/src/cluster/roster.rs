@@ -53,7 +53,7 @@ struct Status {
     addresses: Option<Vec<Address>>,
     #[serde(rename = "daemonEndpoints")]
     endpoints: Option<Endpoints>,
-    #[serde(rename = "conditions", deserialize_with = "has_unknown")]
+    #[serde(rename = "conditions", deserialize_with = "is_unknown")]
     is_unheard: bool,
 }
 
@@ -71,15 +71,18 @@ struct Endpoint {
     port: i64,
 }
 
-/// Whether one of the conditions is not known, as a master writes it of a node that it does not hear.
-fn has_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
-    #[derive(Deserialize)]
+/// Whether it is not known if the node is ready, as a master writes it of one that it does not hear; others write conditions of their own.
+fn is_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct Condition {
-        #[serde(default)]
+        #[serde(rename = "type")]
+        kind: String,
         status: String,
     }
     let all = Option::<Vec<Condition>>::deserialize(conditions)?;
-    Ok(all.into_iter().flatten().any(|condition| condition.status == "Unknown"))
+    let is_it = |condition: &Condition| condition.kind == "Ready" && condition.status == "Unknown";
+    Ok(all.iter().flatten().any(is_it))
 }
 
 /// Whether the master says that it does not hear a node, where this tells anything of it.
