@@ -276,7 +276,7 @@ fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -
 
 /// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end. That counts as asking something
 /// of it, as it does on a stock server.
-pub(super) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
+pub(crate) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
     let metadata = metadata(object);
     if !metadata.contains_key("deletionTimestamp") {
         end(metadata, now, grace_seconds);
