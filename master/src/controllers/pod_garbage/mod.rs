@@ -188,7 +188,7 @@ impl Controller for Collector {
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         match key.strip_prefix(NODE) {
             Some(node) => self.look_at_node(node).await,
-            None if key == FINISHED => finished::collect(&self.client, &self.world).await,
+            None if key == FINISHED => finished::collect(&self.client, &self.world, finished::KEPT).await,
             None => self.look_at_pod(key).await,
         }
     }
