@@ -182,7 +182,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tls::serve(listener, router, config, stopped).await;
     // The other masters go on with leases less; one that cannot be given back runs out.
     let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing).chain(controlling));
-    let _ = tokio::time::timeout(kubernetes::FAREWELL, farewell).await;
+    let _ = tokio::time::timeout(controllers::FAREWELL, farewell).await;
     if let Err(error) = store.rest().await {
         tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
     }
