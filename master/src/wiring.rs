@@ -153,8 +153,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         masters: names.clone(),
         nodes: options.nodes,
     };
-    // Another one of that name cannot run: nobody else serves at that address.
-    let own = format!("master-{advertised}");
+    // Several may be told by one address, of which one only has this directory.
+    let own = format!("master-{advertised}_{}", data_dir.id());
     let placing = options.scheduler.then(|| {
         let (client, own, stopped) = (client.clone(), own.clone(), stopped.clone());
         tokio::spawn(async move { scheduler::run(client, &own, scheduling, stopped).await })
