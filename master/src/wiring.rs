@@ -193,10 +193,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the kubeconfig cannot be read or used.
-pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
+pub async fn run_controllers(
+    kubeconfig: &Path,
+    which: Controllers,
+    lifecycle: NodeLifecycle,
+) -> anyhow::Result<()> {
     let stopped = told_to_stop()?;
     let (client, config) = outside(kubeconfig)?;
-    let lifecycle = NodeLifecycle::default();
     let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false, lifecycle };
     let lease = controllers::lease(&client, &one_of_many(), &facts);
     lease.work(|| controllers::run(client.clone(), which.clone(), facts.clone()), stopped).await;
