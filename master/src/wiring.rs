@@ -52,8 +52,8 @@ const HEALTH_KEY: &str = "/registry/health";
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let begun = Instant::now();
     // Before anything else, so that whoever stops a master that has just begun is heard.
-    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let lets_in = options.approval.policy != ApprovalPolicy::AlwaysReject;
     let data_dir = DataDir::at(&options.data_dir).letting_in(lets_in);
     let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
@@ -92,8 +92,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let catalog = Catalog::new(kinds::all().into_iter().chain(usage::rows()));
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
-    let store: Arc<dyn Store> =
-        Arc::new(Measured::new(store::open(&options, &certificates).await?, metrics.clone()));
+    let opened = tokio::select! {
+        opened = store::open(&options, &certificates) => opened?,
+        () = told(&mut terminate, &mut interrupt) => return Ok(()),
+    };
+    let store: Arc<dyn Store> = Arc::new(Measured::new(opened, metrics.clone()));
     let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let service_account_key = signer.key_id().to_owned();
     let (kept, kept_check) = match options.storage {
@@ -407,9 +410,13 @@ fn names(options: &Options, advertised: IpAddr) -> Names {
 
 /// Waits for one of these signals.
 async fn until_told(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+    told(&mut terminate, &mut interrupt).await;
+    stop.send_replace(true);
+}
+
+async fn told(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     tracing::info!("stopping");
-    stop.send_replace(true);
 }
 
 #[cfg(test)]
