@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::time::Instant;
 
-pub use self::conditions::{Ready, seconds};
+pub use self::conditions::Ready;
 pub use self::taints::{NO_EXECUTE, ending};
 
 use self::beats::Beats;

@@ -1,9 +1,10 @@
 //! Which taints a node has for what it says, and which of them come when. Pure.
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::conditions::{Ready, seconds};
+use super::conditions::Ready;
 use crate::controllers::client::Json;
 use crate::controllers::object::{at, condition_is, text};
 

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 use std::sync::Arc;
 
+use api::time::seconds;
+
 use super::*;
 
 const PACE: Duration = Duration::from_secs(1000);
