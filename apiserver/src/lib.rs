@@ -25,6 +25,7 @@ pub mod request;
 pub mod resource;
 pub mod selector;
 mod serve;
+pub mod shares;
 pub mod spdy;
 pub mod status;
 pub mod storage;

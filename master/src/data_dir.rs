@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use apiserver::identity::BESIDE_MASTER;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::bootstrap::{ClusterInfo, Discovery};
 use crate::kubeconfig::Kubeconfig;
@@ -18,6 +19,8 @@ const LOCK: &str = "master.lock";
 const PKI: &str = "pki";
 /// The file that tells `join-string` and `kubeconfig` where the master is.
 const ADDRESS: &str = "advertised-address";
+/// The file of what tells this master from all others.
+const ID: &str = "id";
 /// The kubeconfig of whoever may do everything.
 const ADMIN: &str = "admin.kubeconfig";
 /// Its user, and the group that may do everything.
@@ -144,6 +147,31 @@ impl DataDir {
             files::write(&path, line.as_bytes(), files::PUBLIC)?;
         }
         Ok(())
+    }
+
+    /// What tells this master from all others of its store, made once: one that starts again is still the same.
+    ///
+    /// A file that is damaged costs no more than the time until the leases of before are over, so that a new one is made.
+    pub fn id(&self) -> String {
+        let path = self.path.join(ID);
+        let read = files::read(&path).map(|bytes| {
+            bytes.map(|bytes| Uuid::try_parse_ascii(bytes.trim_ascii()).map_err(|error| error.to_string()))
+        });
+        let fault = match read {
+            Ok(Some(Ok(id))) => return id.to_string(),
+            Ok(Some(Err(fault))) => Some(fault),
+            Ok(None) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        let id = Uuid::new_v4().to_string();
+        let file = path.display();
+        if let Some(fault) = fault {
+            tracing::warn!(%file, fault, "the id of this master cannot be read; it gets a new one");
+        }
+        if let Err(error) = files::write(&path, format!("{id}\n").as_bytes(), files::SECRET) {
+            tracing::warn!(%file, %error, "the id of this master cannot be kept: the next start makes another one");
+        }
+        id
     }
 
     /// Makes `admin.kubeconfig` and `bootstrap.kubeconfig`, unless those that are there still hold for this server; says which it made.

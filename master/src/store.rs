@@ -2,15 +2,21 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::storage::etcd::{Certificates, Endpoint, Etcd};
-use apiserver::storage::{Embedded, Limits, Store};
+use apiserver::storage::{Embedded, Error, Limits, Store};
+use tokio::time::Instant;
 
 use crate::options::{self, Options, Storage};
 
 /// Where the store lies in the directory of the master.
 pub const DIRECTORY: &str = "store";
+
+/// How long a master that begins waits for its etcd, whose other members may have to be started yet: less than the startup probe of
+/// `manifests/ha/master.yaml` lets it.
+const COMES_WITHIN: Duration = Duration::from_secs(100);
 
 /// Opens the store, an etcd with these certificates.
 ///
@@ -25,7 +31,15 @@ pub async fn open(options: &Options, certificates: &Certificates) -> anyhow::Res
             Ok(Arc::new(opened.with_context(|| format!("cannot open the store in {}", directory.display()))?))
         }
         Storage::Etcd => {
-            let opened = Etcd::open(options.etcd.servers.clone(), certificates, limits).await;
+            let begun = Instant::now();
+            let opened = loop {
+                match Etcd::open(options.etcd.servers.clone(), certificates, limits).await {
+                    Err(error @ Error::Unreachable { .. }) if begun.elapsed() < COMES_WITHIN => {
+                        tracing::warn!(%error, "waiting for the etcd; see --etcd-servers and --etcd-cafile");
+                    }
+                    opened => break opened,
+                }
+            };
             Ok(Arc::new(opened.context("cannot open the store; see --etcd-servers and --etcd-cafile")?))
         }
     }

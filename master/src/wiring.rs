@@ -52,8 +52,8 @@ const HEALTH_KEY: &str = "/registry/health";
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let begun = Instant::now();
     // Before anything else, so that whoever stops a master that has just begun is heard.
-    let terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?;
     let lets_in = options.approval.policy != ApprovalPolicy::AlwaysReject;
     let data_dir = DataDir::at(&options.data_dir).letting_in(lets_in);
     let Judged { webhook, certificates, port } = Judged::of(&options, &data_dir)?;
@@ -92,8 +92,11 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     };
     let catalog = Catalog::new(kinds::all().into_iter().chain(usage::rows()));
     let metrics = Metrics::new(server::VERSION.git_version, catalog.clone());
-    let store: Arc<dyn Store> =
-        Arc::new(Measured::new(store::open(&options, &certificates).await?, metrics.clone()));
+    let opened = tokio::select! {
+        opened = store::open(&options, &certificates) => opened?,
+        () = told(&mut terminate, &mut interrupt) => return Ok(()),
+    };
+    let store: Arc<dyn Store> = Arc::new(Measured::new(opened, metrics.clone()));
     let signer = Signer::new(&key).map_err(|fault| anyhow::anyhow!("pki/service-account.key {fault}"))?;
     let service_account_key = signer.key_id().to_owned();
     let (kept, kept_check) = match options.storage {
@@ -153,8 +156,8 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         masters: names.clone(),
         nodes: options.nodes,
     };
-    // Another one of that name cannot run: nobody else serves at that address.
-    let own = format!("master-{advertised}");
+    // Several may be told by one address, of which one only has this directory.
+    let own = format!("master-{advertised}_{}", data_dir.id());
     let placing = options.scheduler.then(|| {
         let (client, own, stopped) = (client.clone(), own.clone(), stopped.clone());
         tokio::spawn(async move { scheduler::run(client, &own, scheduling, stopped).await })
@@ -182,7 +185,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     tls::serve(listener, router, config, stopped).await;
     // The other masters go on with leases less; one that cannot be given back runs out.
     let farewell = futures_util::future::join_all(std::iter::once(kept).chain(placing).chain(controlling));
-    let _ = tokio::time::timeout(kubernetes::FAREWELL, farewell).await;
+    let _ = tokio::time::timeout(controllers::FAREWELL, farewell).await;
     if let Err(error) = store.rest().await {
         tracing::warn!(%error, "the last heartbeats were not written; nothing else is lost");
     }
@@ -193,10 +196,13 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the kubeconfig cannot be read or used.
-pub async fn run_controllers(kubeconfig: &Path, which: Controllers) -> anyhow::Result<()> {
+pub async fn run_controllers(
+    kubeconfig: &Path,
+    which: Controllers,
+    lifecycle: NodeLifecycle,
+) -> anyhow::Result<()> {
     let stopped = told_to_stop()?;
     let (client, config) = outside(kubeconfig)?;
-    let lifecycle = NodeLifecycle::default();
     let facts = Facts { root_ca: config.authority, authority: None, gives_ranges: false, lifecycle };
     let lease = controllers::lease(&client, &one_of_many(), &facts);
     lease.work(|| controllers::run(client.clone(), which.clone(), facts.clone()), stopped).await;
@@ -404,9 +410,13 @@ fn names(options: &Options, advertised: IpAddr) -> Names {
 
 /// Waits for one of these signals.
 async fn until_told(mut terminate: Signal, mut interrupt: Signal, stop: watch::Sender<bool>) {
+    told(&mut terminate, &mut interrupt).await;
+    stop.send_replace(true);
+}
+
+async fn told(terminate: &mut Signal, interrupt: &mut Signal) {
     tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     tracing::info!("stopping");
-    stop.send_replace(true);
 }
 
 #[cfg(test)]

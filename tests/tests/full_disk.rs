@@ -18,6 +18,13 @@ fn config(name: &str) -> String {
     format!("{}{map}", pod(name, &spec))
 }
 
+/// Whether the node says that it has no room on its disk, and lacks nothing else.
+async fn is_short(world: &World) -> Result<(), String> {
+    let node = world.get("nodes").await?.into_iter().next().map(Pod).ok_or("no node")?;
+    let told = ["DiskPressure", "MemoryPressure", "PIDPressure"].map(|kind| node.condition(kind));
+    if told == ["True", "False", "False"] { Ok(()) } else { Err(node.0.to_string()) }
+}
+
 #[tokio::test]
 async fn pods_run_on_and_new_ones_wait_for_room() {
     let mut world = World::new("full").await;
@@ -34,18 +41,14 @@ async fn pods_run_on_and_new_ones_wait_for_room() {
     let b = world.pod("b").await.unwrap();
     assert_eq!(b.waiting("main"), "ContainerCreating");
 
+    world.wait_for("the node to say what it is short of", async || is_short(&world).await).await;
+
     // A restart on the full disk is no reason to stop anything either.
     world.kill();
     world.start().await;
     let after = world.wait_ready("a").await;
     assert_eq!((after.container_id("main"), after.restarts("main")), (before.container_id("main"), 0));
-    let told = async || {
-        let node = world.get("nodes").await?.into_iter().next().map(Pod).ok_or("no node")?;
-        let told =
-            [node.condition("DiskPressure"), node.condition("MemoryPressure"), node.condition("PIDPressure")];
-        if told == ["True", "False", "False"] { Ok(()) } else { Err(node.0.to_string()) }
-    };
-    world.wait_for("the node to say what it is short of", told).await;
+    world.wait_for("the node to say so again", async || is_short(&world).await).await;
     world.wait_for_event("b", "FailedMount: ").await;
 
     disk.empty();

@@ -55,6 +55,30 @@ async fn masters_of_another_authority_do_not_fight_over_an_etcd() {
 }
 
 #[tokio::test]
+async fn a_master_waits_for_an_etcd_that_comes_later_and_stops_meanwhile_when_told() {
+    let mut etcd = Etcd::running().await;
+    etcd.kill();
+    let (mut stays, mut stops) = (etcd.master(), etcd.master());
+    for master in [&mut stays, &mut stops] {
+        master.launch();
+    }
+    for master in [&stays, &stops] {
+        let waits = async || match master.log() {
+            log if log.contains("waiting for the etcd") => Ok(()),
+            log => Err(log),
+        };
+        wait_until(DEADLINE, waits).await.unwrap();
+    }
+    assert!(stops.stop(Signal::TERM).await.success(), "{}", stops.log());
+    etcd.start().await;
+    let ready = async || match stays.ask(&stays.client(), "/readyz").await? {
+        (200, _) => Ok(()),
+        (code, text) => Err(format!("{code} {text}")),
+    };
+    wait_until(DEADLINE, ready).await.unwrap_or_else(|seen| panic!("{seen}\n{}", stays.log()));
+}
+
+#[tokio::test]
 async fn a_store_that_is_deleted_under_a_master_is_noticed_and_saved() {
     let mut master = Master::running().await;
     kubectl(&master, &["create", "configmap", "kept"]).await;

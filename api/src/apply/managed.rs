@@ -335,7 +335,7 @@ fn print<'a>(identity: &'a Identity, entry: &'a Entry) -> Printed<'a> {
         manager: &identity.manager,
         operation: identity.operation.name(),
         api_version: &entry.api_version,
-        time: entry.time.map(|time| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+        time: entry.time.map(crate::time::seconds),
         fields_type: "FieldsV1",
         fields: entry.text.as_deref().map_or(Fields::Set(&entry.set), Fields::AsRead),
         subresource: &identity.subresource,

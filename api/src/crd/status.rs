@@ -105,7 +105,7 @@ fn set(status: &mut Value, condition: &str, is: bool, (reason, message): (&str, 
     let since = at
         .filter(|at| all[*at]["status"] == word)
         .and_then(|at| all[at].get("lastTransitionTime").cloned())
-        .unwrap_or_else(|| now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into());
+        .unwrap_or_else(|| crate::time::seconds(now).into());
     let new = json!({
         "lastTransitionTime": since, "message": message, "reason": reason, "status": word, "type": condition,
     });

@@ -2,7 +2,8 @@
 
 use http::{Method, Uri};
 
-use crate::auth::{Attributes, On};
+use crate::auth::nodes::ask::LEASES;
+use crate::auth::{Attributes, On, ResourceAttributes};
 
 /// Paths that tell how the server is.
 const HEALTH: [&str; 3] = ["/healthz", "/livez", "/readyz"];
@@ -16,6 +17,8 @@ pub(super) enum Kind {
     Reading,
     /// It may change something.
     Writing,
+    /// It says of a node that it is alive, if it comes from one.
+    Heartbeat,
     /// It goes on for as long as somebody listens.
     Lasting,
     /// It asks how the server is.
@@ -40,8 +43,22 @@ impl Kind {
             {
                 Self::Lasting
             }
+            Ok(Attributes { on: On::Resource(on), .. })
+                if by_method == Self::Writing && is_of_a_node(&on) =>
+            {
+                Self::Heartbeat
+            }
             // What cannot be read is refused at once.
             Ok(_) | Err(_) => by_method,
         }
+    }
+}
+
+/// Whether that is a Node, or its lease.
+fn is_of_a_node(on: &ResourceAttributes) -> bool {
+    match (on.group.as_str(), on.resource.as_str()) {
+        ("", "nodes") => on.subresource.is_empty() || on.subresource == "status",
+        ("coordination.k8s.io", "leases") => on.namespace == LEASES,
+        _ => false,
     }
 }

@@ -1,12 +1,14 @@
 //! How many requests are answered at once and how long each may take, so that a server that is asked for too much says so
 //! and goes on.
 //!
-//! Requests that read, that write and that go on for as long as somebody listens have a bound each; health and whoever may
-//! do everything have none, so that what is wrong can be seen and mended. A large answer is handed out in pieces and counts
-//! until the last of them has been taken.
+//! Requests that read, that write, that say that a node is alive and that go on for as long as somebody listens have a bound each; health
+//! and whoever may do everything have none, so that what is wrong can be seen and mended. Whoever comes when all places are taken
+//! waits for one a while, in line (`places`): to be refused and to come again costs both sides more. What goes on for long is not waited
+//! for. A large answer is handed out in pieces and counts until the last of them has been taken.
 
 mod kind;
 mod pieces;
+mod places;
 #[cfg(test)]
 mod tests;
 
@@ -19,10 +21,12 @@ use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use http::Request;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use self::kind::Kind;
+use self::places::Places;
+use crate::auth::nodes::NODES;
 use crate::auth::told::Told;
 use crate::held::Held;
 use crate::identity::{Identity, MASTERS};
@@ -33,10 +37,15 @@ use crate::status::Status;
 const READING: usize = 400;
 /// Requests that may change something; the stock server's `--max-mutating-requests-inflight`.
 const WRITING: usize = 200;
+/// Nodes that say that they are alive: they are few and quick, and a cluster that hears nothing of its nodes because of all else that they
+/// have to tell would take their pods away from them.
+const BEATING: usize = 50;
 /// Watches and others that go on: a few of each of 5,000 nodes, in less than a GiB.
 const LASTING: usize = 50_000;
 /// How long any other request may take, its body and each piece of its answer; the stock server's `--request-timeout`.
 const TIME: Duration = Duration::from_secs(60);
+/// Which part of its time a request waits in line at most; the stock server's.
+const PART_IN_LINE: u32 = 4;
 
 /// The most that is done at once, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +54,8 @@ pub struct Limits {
     pub reading: usize,
     /// Requests that may change something.
     pub writing: usize,
+    /// Nodes that say that they are alive.
+    pub beating: usize,
     /// Requests that go on for as long as somebody listens.
     pub lasting: usize,
     /// How long a request may take that does not go on.
@@ -53,16 +64,17 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { reading: READING, writing: WRITING, lasting: LASTING, time: TIME }
+        Self { reading: READING, writing: WRITING, beating: BEATING, lasting: LASTING, time: TIME }
     }
 }
 
 /// What is free of the limits.
 #[derive(Debug)]
 struct Bounds {
-    reading: Arc<Semaphore>,
-    writing: Arc<Semaphore>,
-    lasting: Arc<Semaphore>,
+    reading: Places,
+    writing: Places,
+    beating: Places,
+    lasting: Places,
     time: Duration,
 }
 
@@ -71,28 +83,30 @@ type Place = Option<OwnedSemaphorePermit>;
 
 /// The router, asked for no more than that at once.
 pub fn bounded(router: Router, limits: Limits) -> Router {
-    let places = |most: usize| Arc::new(Semaphore::new(most));
     let bounds = Bounds {
-        reading: places(limits.reading),
-        writing: places(limits.writing),
-        lasting: places(limits.lasting),
+        reading: Places::new(limits.reading),
+        writing: Places::new(limits.writing),
+        beating: Places::new(limits.beating),
+        lasting: Places::new(limits.lasting),
         time: limits.time,
     };
     router.layer(from_fn_with_state(Arc::new(bounds), pass))
 }
 
 impl Bounds {
-    /// A place for the request.
-    fn admit(&self, kind: Kind, request: &Request<Body>) -> Result<Place, Status> {
-        let who: Option<&Identity> = request.extensions().get();
+    /// A place for a request of that kind, which may take so long.
+    async fn admit(&self, kind: Kind, who: Option<&Identity>, time: Duration) -> Result<Place, Status> {
+        let is_in = |group: &str| who.is_some_and(|who| who.groups.iter().any(|its| its == group));
+        if kind == Kind::Health || is_in(MASTERS) {
+            return Ok(None);
+        }
         let places = match kind {
-            Kind::Health => return Ok(None),
-            _ if who.is_some_and(|who| who.groups.iter().any(|group| group == MASTERS)) => return Ok(None),
+            Kind::Lasting => return self.lasting.at_once().map(Some),
             Kind::Reading => &self.reading,
-            Kind::Writing => &self.writing,
-            Kind::Lasting => &self.lasting,
+            Kind::Heartbeat if is_in(NODES) => &self.beating,
+            Kind::Heartbeat | Kind::Writing | Kind::Health => &self.writing,
         };
-        places.clone().try_acquire_owned().map(Some).map_err(|_| Status::too_many_requests())
+        places.in_turn(who, time / PART_IN_LINE).await.map(Some)
     }
 
     /// How long the request may take: what the client allows it, if that is less.
@@ -106,7 +120,13 @@ async fn pass(State(bounds): State<Arc<Bounds>>, request: Request<Body>, next: N
     let kind = Kind::of(request.method(), request.uri());
     // What goes on has no time, and may mean something else by `timeout`: whoever listens in a pod is asked so.
     let time = if kind == Kind::Lasting { Ok(bounds.time) } else { bounds.time(&request) };
-    let admitted = bounds.admit(kind, &request).and_then(|place| Ok((place, time?)));
+    let admitted = match time {
+        Ok(time) => {
+            let who: Option<&Identity> = request.extensions().get();
+            bounds.admit(kind, who, time).await.map(|place| (place, time))
+        }
+        Err(refused) => Err(refused),
+    };
     let (place, time) = match admitted {
         Ok(admitted) => admitted,
         Err(refused) => {

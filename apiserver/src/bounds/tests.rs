@@ -13,7 +13,9 @@ use super::*;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const WATCH: &str = "/api/v1/namespaces/default/pods?watch=true";
-const LIMITS: Limits = Limits { reading: 2, writing: 1, lasting: 2, time: Duration::from_secs(60) };
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a";
+const LIMITS: Limits =
+    Limits { reading: 2, writing: 1, beating: 1, lasting: 2, time: Duration::from_secs(60) };
 
 /// Handlers answer once they are let; what asks for `/large` is answered with many bytes, watches with a first line.
 struct Server {
@@ -66,8 +68,8 @@ async fn passes(time: Duration) {
     assert!(timeout(time, std::future::pending::<()>()).await.is_err());
 }
 
-#[tokio::test]
-async fn beyond_the_bound_clients_are_told_to_come_again() {
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() {
     let server = Server::new();
     let mut under_way = Vec::new();
     for (method, most) in [(Method::GET, 2), (Method::POST, 1)] {
@@ -76,7 +78,10 @@ async fn beyond_the_bound_clients_are_told_to_come_again() {
             assert!((&mut asked).now_or_never().is_none());
             under_way.push(asked);
         }
+        let begun = tokio::time::Instant::now();
+        // Those that are under way are given up after a minute, and have a quarter of it by then.
         let (code, retry, told) = status(server.ask(method, PODS, &[]).await).await;
+        assert_eq!(begun.elapsed(), LIMITS.time / 4);
         assert_eq!((code, retry.as_deref()), (429, Some("1")));
         assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()));
         assert_eq!(told["details"]["retryAfterSeconds"], 1);
@@ -90,6 +95,38 @@ async fn beyond_the_bound_clients_are_told_to_come_again() {
         assert_eq!(asked.await.status(), 200);
     }
     assert_eq!(server.ask(Method::POST, PODS, &[]).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_is_let_in_when_somebody_is_done_and_no_user_has_all_of_the_line() {
+    let server = Server::new();
+    let mut all: Vec<_> = (0..101).map(|_| server.ask(Method::POST, PODS, &[])).collect();
+    for asked in &mut all {
+        assert!(asked.now_or_never().is_none());
+    }
+    let (code, _, told) = status(server.ask(Method::POST, PODS, &[]).await).await;
+    assert_eq!(code, 429);
+    assert!(told["message"].as_str().unwrap().contains("100 requests of \"jane\" are waiting"), "{told}");
+    server.open.send_replace(true);
+    for asked in all {
+        assert_eq!(asked.await.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn nodes_say_that_they_are_alive_beside_all_else() {
+    let server = Server::new();
+    let node = ["system:nodes"].as_slice();
+    let mut writing = server.ask(Method::POST, PODS, node);
+    let mut waiting = server.ask(Method::POST, PODS, node);
+    assert!((&mut writing).now_or_never().is_none() && (&mut waiting).now_or_never().is_none());
+    let is_let_in = |uri: &str, groups: &[&str]| {
+        // Whoever is let in hears the handler, which refuses that.
+        server.ask(Method::PATCH, &format!("{uri}?fieldManager=refused"), groups).now_or_never().is_some()
+    };
+    assert!(is_let_in(LEASE, node) && is_let_in("/api/v1/nodes/a/status", node));
+    assert!(!is_let_in(LEASE, &[]), "nobody else does");
+    assert!(!is_let_in("/api/v1/namespaces/default/pods/a/status", node));
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +194,11 @@ fn requests_are_told_apart_by_method_and_path() {
         ("GET", "/apis", Kind::Reading),
         ("GET", "/apis/%ff/x/y", Kind::Reading),
         ("POST", PODS, Kind::Writing),
-        ("PATCH", "/api/v1/nodes/a/status", Kind::Writing),
+        ("PATCH", "/api/v1/nodes/a/status", Kind::Heartbeat),
+        ("PATCH", "/api/v1/nodes/a/proxy", Kind::Lasting),
+        ("PUT", LEASE, Kind::Heartbeat),
+        ("GET", LEASE, Kind::Reading),
+        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a", Kind::Writing),
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Kind::Writing),
         ("GET", WATCH, Kind::Lasting),
         ("GET", "/api/v1/pods?watch=0", Kind::Reading),

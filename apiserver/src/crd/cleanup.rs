@@ -1,6 +1,6 @@
 //! The end of a definition: its objects go first, then it is let go.
 
-use api::crd::CLEANUP;
+use api::crd::{self, CLEANUP};
 use api::strategy::Json;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::registry::{Error, Registry};
 use crate::resource::Resource;
 use crate::store::{Object, Scope};
+use crate::write::doomed;
 
 /// Deletes the objects that are kept under that name, and lets the definition go once there are none. Objects with
 /// finalizers wait for those who put them there; whoever calls looks again when one of them moves.
@@ -47,13 +48,10 @@ async fn delete(registry: &Registry, row: &Resource, object: &Object) -> Result<
     if finalizers(&tree).is_empty() {
         return registry.delete(row, object).await;
     }
-    let Some(Value::Object(metadata)) = tree.get_mut("metadata") else { return Ok(()) };
-    if metadata.contains_key("deletionTimestamp") {
+    if crd::is_doomed(&tree) {
         return Ok(());
     }
-    let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    metadata.insert("deletionTimestamp".to_owned(), now.into());
-    metadata.insert("deletionGracePeriodSeconds".to_owned(), 0.into());
+    doomed(&mut tree, 0, Timestamp::now());
     registry.replace(row, object, &tree).await.map(drop)
 }
 

@@ -163,3 +163,24 @@ async fn no_definition_takes_the_name_of_a_built_in_kind_nor_its_objects_along()
     }
     assert!(registry.cache().get("deployments.apps", "default", "a").is_some());
 }
+
+#[tokio::test]
+async fn an_object_that_waits_for_others_is_asked_to_end_as_by_a_deletion() {
+    let registry = registry(&memory()).await;
+    write::ensure(&registry, "customresourcedefinitions", definition("cars", "Car")).await.unwrap();
+    until(&registry, "cars.example.com", |seen| seen.is_some_and(crd::is_established)).await;
+    let car = json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {
+        "name": "a", "namespace": "default", "generation": 1, "finalizers": ["example.com/wait"]}});
+    let cars = registry.rows().find("example.com", "v1", "cars").unwrap().clone();
+    let seen = registry.create(&cars, car.as_object().unwrap()).await.unwrap().revision();
+    let mut watcher = registry.cache().watch(cars.stored(), Scope::All, seen).unwrap();
+    let definition = registry.cache().get(DEFINITIONS, "", "cars.example.com").unwrap();
+    let mut doomed = definition.decode();
+    doomed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    registry.replace(&row(&registry), &definition, &doomed).await.unwrap();
+    timeout(DEADLINE, watcher.next()).await.unwrap().unwrap();
+    let car = registry.cache().get(cars.stored(), "default", "a").unwrap().decode();
+    assert!(car["metadata"]["deletionTimestamp"].is_string(), "{car:?}");
+    let told = (&car["metadata"]["generation"], &car["metadata"]["deletionGracePeriodSeconds"]);
+    assert_eq!(told, (&json!(2), &json!(0)));
+}

@@ -29,6 +29,8 @@ pub(crate) const NODE: &str = "spec.nodeName";
 pub(super) struct Objects {
     all: RedBlackTreeMapSync<Place, Object>,
     of_nodes: RedBlackTreeMapSync<Place, Object>,
+    /// How many there are of each namespace that has any.
+    counts: RedBlackTreeMapSync<Arc<str>, usize>,
 }
 
 /// What places of a node begin with.
@@ -60,6 +62,9 @@ impl Objects {
         if let Some(at_node) = at_node {
             self.of_nodes.insert_mut(at_node, object.clone());
         }
+        if before.is_none() {
+            self.count_in(object.namespace(), |count| count + 1);
+        }
         self.all.insert_mut(place, object);
         before
     }
@@ -72,14 +77,24 @@ impl Objects {
             self.of_nodes.remove_mut(&*was_at);
         }
         self.all.remove_mut(&*place);
+        self.count_in(namespace, |count| count.saturating_sub(1));
         Some(before)
     }
 
-    /// How many there are.
+    /// How many there are, which is known without looking at them.
     pub fn count(&self, scope: &Scope) -> usize {
         match scope {
             Scope::All => self.all.size(),
-            Scope::Namespace(_) => self.after(scope, None).count(),
+            Scope::Namespace(one) => self.counts.get(one.as_str()).copied().unwrap_or(0),
+        }
+    }
+
+    fn count_in(&mut self, namespace: &str, changed: impl Fn(usize) -> usize) {
+        let count = changed(self.counts.get(namespace).copied().unwrap_or(0));
+        if count == 0 {
+            self.counts.remove_mut(namespace);
+        } else {
+            self.counts.insert_mut(namespace.into(), count);
         }
     }
 
@@ -237,7 +252,15 @@ mod tests {
                 objects.after(&of(scope), after).map(|o| format!("{}/{}", o.namespace(), o.name())).collect();
             assert_eq!(found.join(" "), expected, "{scope} {after:?}");
         }
-        assert_eq!((objects.count(&Scope::All), objects.count(&of("a"))), (5, 2));
+        let mut objects = objects;
+        let counts = |objects: &Objects| ["*", "a", "a-b", ""].map(|scope| objects.count(&of(scope)));
+        assert_eq!(counts(&objects), [5, 2, 1, 1]);
+        let before = objects.clone();
+        objects.insert(object("a", "x", 2));
+        objects.remove("a", "y");
+        objects.remove("a", "y");
+        objects.remove("a-b", "x");
+        assert_eq!((counts(&objects), counts(&before)), ([3, 1, 0, 1], [5, 2, 1, 1]));
     }
 
     #[test]

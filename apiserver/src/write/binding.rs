@@ -1,6 +1,7 @@
 //! Which node a pod runs on, decided once.
 
 use api::strategy::{Cause, Json};
+use api::time::seconds;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ impl Write<'_> {
             if let Some(why) = binding.obstacle(name, pod) {
                 return Err(self.cannot_bind(name, &why));
             }
-            let object = binding.bound(pod, &meta::rfc3339(self.now));
+            let object = binding.bound(pod, &seconds(self.now));
             // What is stored fits, and so does what the server adds to it; what the client adds may not.
             let fits = binding.annotations.is_empty() && binding.labels.is_empty();
             Ok(Sent { fits, ..Sent::decided(object) })

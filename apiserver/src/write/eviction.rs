@@ -1,6 +1,7 @@
 //! Evictions: deletions of pods that the disruption budgets of a namespace allow.
 
 use api::strategy::Json;
+use api::time::seconds;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -38,7 +39,7 @@ impl Write<'_> {
         // Not the one that comes after it.
         wanted.uid.get_or_insert_with(|| meta::text(&pod, "uid").to_owned());
         let is_pinned = wanted.revision.is_some();
-        wanted.condition = Some(target(&meta::rfc3339(self.now)));
+        wanted.condition = Some(target(&seconds(self.now)));
         for _ in 0..TRIES {
             let pod = self.get(name)?.decode();
             let spent =
@@ -77,7 +78,7 @@ impl Write<'_> {
             if !is_ready(pod) && spares_unready(&budget) {
                 return Ok(Spent::Spared(object.name().to_owned()));
             }
-            disrupt(&mut budget, name, &meta::rfc3339(self.now))?;
+            disrupt(&mut budget, name, &seconds(self.now))?;
             if dry_run || self.replaced(row, &object, &budget).await? {
                 return Ok(Spent::One);
             }

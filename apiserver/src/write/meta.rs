@@ -2,6 +2,7 @@
 
 use api::equal::{beside, equal};
 use api::strategy::{Cause, Part};
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -21,11 +22,6 @@ pub(super) struct Fresh {
 
 /// How long a name may be that a suffix is put after; the stock server's.
 const GENERATE_NAME_MAX: usize = 58;
-
-/// A time as Kubernetes writes it: whole seconds, UTC.
-pub(super) fn rfc3339(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
 
 /// The metadata of an object, made if it has none.
 pub(super) fn metadata(object: &mut Map<String, Value>) -> &mut Map<String, Value> {
@@ -76,7 +72,7 @@ pub(super) fn created(
         metadata.remove(field);
     }
     metadata.insert("uid".to_owned(), fresh.uid.clone().into());
-    metadata.insert("creationTimestamp".to_owned(), rfc3339(fresh.now).into());
+    metadata.insert("creationTimestamp".to_owned(), seconds(fresh.now).into());
     metadata.remove("generation");
     // Objects with a status have a generation that counts what was asked of them.
     if resource.has_status() {
@@ -276,7 +272,7 @@ fn is_new_generation(before: &Map<String, Value>, object: &Map<String, Value>) -
 
 /// Marks an object as one that is being deleted, as it waits for its finalizers or its grace to end. That counts as asking something
 /// of it, as it does on a stock server.
-pub(super) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
+pub(crate) fn doomed(object: &mut Map<String, Value>, grace_seconds: i64, now: Timestamp) {
     let metadata = metadata(object);
     if !metadata.contains_key("deletionTimestamp") {
         end(metadata, now, grace_seconds);
@@ -302,7 +298,7 @@ pub(super) fn hurry(object: &mut Map<String, Value>, grace_seconds: i64) {
 /// Notes when an object is to be gone whose deletion began then.
 fn end(metadata: &mut Map<String, Value>, began: Timestamp, grace_seconds: i64) {
     let ends = began.checked_add(jiff::SignedDuration::from_secs(grace_seconds)).unwrap_or(Timestamp::MAX);
-    metadata.insert("deletionTimestamp".to_owned(), rfc3339(ends).into());
+    metadata.insert("deletionTimestamp".to_owned(), seconds(ends).into());
     metadata.insert("deletionGracePeriodSeconds".to_owned(), grace_seconds.into());
 }
 

@@ -32,6 +32,7 @@ use self::body::Sent;
 #[cfg(test)]
 use self::commit::tree;
 use self::commit::{By, Written};
+pub(crate) use self::meta::doomed;
 use self::options::Options;
 pub(crate) use self::pick::{approval, ephemeral_containers, finalizers, finished, resources};
 pub(crate) use self::scale::scale;

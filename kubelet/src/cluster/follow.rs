@@ -102,11 +102,13 @@ async fn turn<T: DeserializeOwned>(
     let mut events = match api.watch(&from).await {
         Ok(events) => events,
         Err(trouble) => {
-            // That version may be too old for it, or one that it never had: it has lost what came after an earlier one.
-            if matches!(trouble, Trouble::Refused { .. }) {
+            // That version is too old for it, or one that it never had, as it has lost what came after an earlier one. Whoever says no
+            // for another reason, having too much to do as a rule, is not asked for everything anew.
+            let is_lost = trouble.is_code(410) || trouble.is_of_version();
+            if is_lost || trouble.is_code(400) {
                 since.clear();
             }
-            return if trouble.is_code(410) || trouble.is_of_version() { Ok(()) } else { Err(trouble) };
+            return if is_lost { Ok(()) } else { Err(trouble) };
         }
     };
     *failures = 0;

@@ -32,7 +32,7 @@ use self::follow::{Told, follow};
 use self::kept::Kept;
 use self::lease::Lease;
 use self::register::Register;
-use self::roster::{Line, Roster};
+use self::roster::{Line, News, Roster};
 use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Known, Trouble, Voice};
 use crate::network::Members;
@@ -42,6 +42,11 @@ use crate::report::{Events, Outbox, Reports};
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// A server that shows no other nodes is asked for them again after so long: a role may let it.
 const ALL_AGAIN: Duration = Duration::from_secs(60);
+/// What is new of other nodes is told after so long, together with what comes meanwhile: many join at once, and each of them hears
+/// of all others.
+const GATHER: Duration = Duration::from_millis(50);
+/// So much longer for each node there is, as that is what there is to do then.
+const GATHER_EACH: Duration = Duration::from_millis(1);
 /// The path of Nodes in the API.
 const NODES: &str = "/api/v1/nodes";
 
@@ -101,7 +106,9 @@ pub fn start(settings: Settings, told: watch::Sender<Option<Arc<Members>>>, outb
     let images = pods::start(pods, voice);
     let known_as = Box::new(move |uid: &str| images.hash_of(uid));
     tokio::spawn(Poster { events: settings.events, apis: apis.clone(), known_as }.run());
-    let listener = Listener { node: settings.node.clone(), voice: voice(), told, missing, unheard };
+    let (node, again) = (settings.node.clone(), voice());
+    let all_again = ALL_AGAIN;
+    let listener = Listener { node, voice: voice(), again, all_again, told, missing, unheard };
     tokio::spawn(listener.run(apis, Kept::under(&settings.root_dir)));
 }
 
@@ -114,11 +121,19 @@ fn directory(root_dir: &Path) -> PathBuf {
 fn connect(mut way: watch::Receiver<Option<Known>>, mut voice: Voice) -> watch::Receiver<Option<Arc<Api>>> {
     let (shown, apis) = watch::channel(None);
     tokio::spawn(async move {
+        let mut is_troubled = false;
         loop {
             let known = way.borrow_and_update().clone();
             let api = match known.as_ref().map(Api::new).transpose() {
-                Ok(api) => api.map(Arc::new),
+                Ok(api) => {
+                    if api.is_some() && std::mem::take(&mut is_troubled) {
+                        let text = "the API server can be asked again".to_owned();
+                        voice.say("ClusterTroubleOver", text, Timestamp::now());
+                    }
+                    api.map(Arc::new)
+                }
                 Err(trouble) => {
+                    is_troubled = true;
                     voice.warn(
                         "ClusterTrouble",
                         format!("the API server cannot be asked: {trouble}"),
@@ -140,6 +155,10 @@ fn connect(mut way: watch::Receiver<Option<Known>>, mut voice: Voice) -> watch::
 struct Listener {
     node: String,
     voice: Voice,
+    /// Who says that other nodes are shown again.
+    again: Voice,
+    /// When they are asked for again where they are not.
+    all_again: Duration,
     told: watch::Sender<Option<Arc<Members>>>,
     /// Told when the cluster has no Node for this node.
     missing: Arc<Notify>,
@@ -154,8 +173,9 @@ impl Listener {
         }
         tokio::spawn(kept.write(self.told.subscribe()));
         let roster = Mutex::new(Roster::new(&self.node));
+        let news = Notify::new();
         let own = format!("?fieldSelector=metadata.name%3D{}", self.node);
-        let mut sees_all = true;
+        let (mut sees_all, mut are_hidden) = (true, false);
         loop {
             let selector = if sees_all { "" } else { own.as_str() };
             let (node, told, missing, unheard) = (&self.node, &self.told, &self.missing, &self.unheard);
@@ -166,16 +186,33 @@ impl Listener {
                     if let Some(is_unheard) = roster::is_unheard(&heard, node) {
                         unheard.send_replace(is_unheard);
                     }
-                    roster.hear(heard);
+                    let heard = roster.hear(heard);
                     if !roster.has(node) {
                         missing.notify_one();
+                    }
+                    match heard {
+                        News::None => return,
+                        News::OfOthers => return news.notify_one(),
+                        News::OfOwn => {}
                     }
                 }
                 tell(&mut roster, told);
             };
+            let gathered = || async {
+                news.notified().await;
+                let each = GATHER_EACH.saturating_mul(u32::try_from(locked().len()).unwrap_or(u32::MAX));
+                tokio::time::sleep(GATHER + each).await;
+            };
             locked().sees(sees_all);
-            let all_again = Instant::now() + ALL_AGAIN;
-            let mut hear = |heard| look(Some(heard));
+            let all_again = Instant::now() + self.all_again;
+            let again = &mut self.again;
+            let mut hear = |heard| {
+                if sees_all && matches!(heard, Told::All(..)) && std::mem::take(&mut are_hidden) {
+                    let text = "the API server shows this node the other nodes".to_owned();
+                    again.say("NodesShown", text, Timestamp::now());
+                }
+                look(Some(heard));
+            };
             let voice = &mut self.voice;
             let troubled = |trouble: &Trouble| {
                 if !is_told_elsewhere(trouble) {
@@ -193,6 +230,7 @@ impl Listener {
                             Some(trouble) => break Some(trouble),
                             None => return,
                         },
+                        () = gathered() => look(None),
                         // Those that were waited for may be waited for no longer.
                         () = tokio::time::sleep(LOOK_AGAIN) => look(None),
                         () = tokio::time::sleep_until(all_again), if !sees_all => break None,
@@ -201,7 +239,7 @@ impl Listener {
             };
             match refused {
                 Some(trouble) if sees_all => {
-                    sees_all = false;
+                    (sees_all, are_hidden) = (false, true);
                     self.shows_no_others(&trouble);
                 }
                 Some(_) => tokio::time::sleep_until(all_again).await,

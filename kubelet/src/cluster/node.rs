@@ -54,7 +54,8 @@ pub fn relabelled(shown: &Map<String, Value>, there: &Value) -> Option<Value> {
 }
 
 /// What is to be written of the status, as a strategic merge: what differs, and all conditions, where anything differs beyond the times
-/// at which it was found so, or those are due. Conditions of others stay.
+/// at which it was found so, or those are due. Since when it is so stands in the Node, and is now where the Node says something else.
+/// Conditions of others stay.
 pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Timestamp) -> Option<Value> {
     let status = shown.get("status")?;
     let stands = &there["status"];
@@ -73,8 +74,8 @@ pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Ti
         }
     }
     let there = stands["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let is_told =
-        |own: &Value| there.iter().any(|told| told["type"] == own["type"] && timeless(told) == timeless(own));
+    let told_of = |own: &Value| there.iter().find(|told| told["type"] == own["type"]);
+    let is_told = |own: &Value| told_of(own).is_some_and(|told| timeless(told) == timeless(own));
     let own = conditions(shown);
     if patch.is_empty() && !is_due && own.iter().all(is_told) {
         return None;
@@ -82,7 +83,18 @@ pub fn restated(shown: &Map<String, Value>, there: &Value, is_due: bool, now: Ti
     // What is shown changes as soon as it is not so any more: this is how it is now.
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
     let mut own = own.to_vec();
-    own.iter_mut().for_each(|condition| condition["lastHeartbeatTime"] = now.as_str().into());
+    for condition in &mut own {
+        condition["lastHeartbeatTime"] = now.as_str().into();
+        // Others may have said something else meanwhile, `Unknown` as a rule, of which the node knows nothing.
+        let since = match told_of(condition) {
+            Some(told) if told["status"] == condition["status"] => told["lastTransitionTime"].clone(),
+            Some(_) => now.as_str().into(),
+            None => Value::Null,
+        };
+        if !since.is_null() {
+            condition["lastTransitionTime"] = since;
+        }
+    }
     patch.insert("conditions".to_owned(), own.into());
     Some(json!({"status": patch}))
 }

@@ -53,7 +53,7 @@ struct Status {
     addresses: Option<Vec<Address>>,
     #[serde(rename = "daemonEndpoints")]
     endpoints: Option<Endpoints>,
-    #[serde(rename = "conditions", deserialize_with = "has_unknown")]
+    #[serde(rename = "conditions", deserialize_with = "is_unknown")]
     is_unheard: bool,
 }
 
@@ -71,15 +71,18 @@ struct Endpoint {
     port: i64,
 }
 
-/// Whether one of the conditions is not known, as a master writes it of a node that it does not hear.
-fn has_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
-    #[derive(Deserialize)]
+/// Whether it is not known if the node is ready, as a master writes it of one that it does not hear; others write conditions of their own.
+fn is_unknown<'de, D: Deserializer<'de>>(conditions: D) -> Result<bool, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct Condition {
-        #[serde(default)]
+        #[serde(rename = "type")]
+        kind: String,
         status: String,
     }
     let all = Option::<Vec<Condition>>::deserialize(conditions)?;
-    Ok(all.into_iter().flatten().any(|condition| condition.status == "Unknown"))
+    let is_it = |condition: &Condition| condition.kind == "Ready" && condition.status == "Unknown";
+    Ok(all.iter().flatten().any(is_it))
 }
 
 /// Whether the master says that it does not hear a node, where this tells anything of it.
@@ -109,6 +112,17 @@ struct Seen {
     addresses: Vec<IpAddr>,
     port: u16,
     ranges: Vec<IpNet>,
+}
+
+/// What was new in what was heard, as far as it is looked at here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Nothing.
+    None,
+    /// Something of other nodes.
+    OfOthers,
+    /// Something of the own node, or of all.
+    OfOwn,
 }
 
 /// All nodes that were heard of.
@@ -145,24 +159,45 @@ impl Roster {
     }
 
     /// Takes in what is heard.
-    pub fn hear(&mut self, told: Told<Line>) {
+    pub fn hear(&mut self, told: Told<Line>) -> News {
         match told {
             Told::All(lines, _) if !self.sees_all => {
                 self.nodes.remove(&self.own);
                 self.nodes.extend(lines.into_iter().map(seen));
+                News::OfOwn
             }
-            Told::All(lines, _) => self.nodes = lines.into_iter().map(seen).collect(),
+            Told::All(lines, _) => {
+                self.nodes = lines.into_iter().map(seen).collect();
+                News::OfOwn
+            }
             Told::Put(line) => {
                 let (name, seen) = seen(line);
+                if self.nodes.get(&name) == Some(&seen) {
+                    return News::None;
+                }
+                let news = self.news_of(&name);
                 self.nodes.insert(name, seen);
+                news
             }
             Told::Gone(line) => {
-                self.nodes.remove(&line.metadata.name);
+                let name = line.metadata.name;
+                let news = self.news_of(&name);
+                self.nodes.remove(&name);
                 if self.waits_until.is_some() {
-                    self.gone.insert(line.metadata.name);
+                    self.gone.insert(name);
                 }
+                news
             }
         }
+    }
+
+    fn news_of(&self, name: &str) -> News {
+        if name == self.own { News::OfOwn } else { News::OfOthers }
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Whether that node is there.
@@ -185,16 +220,18 @@ impl Roster {
             self.waits_until = None;
             self.gone.clear();
         }
-        let age = |name: &str, seen: &Seen| (seen.created.clone(), name.to_owned());
-        let own_age = age(&self.own, own);
+        let by_age = |one: &(&String, &Seen), other: &(&String, &Seen)| {
+            one.1.created.cmp(&other.1.created).then_with(|| one.0.cmp(other.0))
+        };
+        let me = (&self.own, own);
         let mut others: Vec<(&String, &Seen)> =
             self.nodes.iter().filter(|(name, _)| **name != self.own).collect();
-        others.sort_by_key(|(name, seen)| age(name, seen));
+        others.sort_unstable_by(by_age);
         let mut others: Vec<Member> = others
             .into_iter()
             .map(|(name, seen)| Member {
                 name: name.clone(),
-                is_older: age(name, seen).cmp(&own_age) == Ordering::Less,
+                is_older: by_age(&(name, seen), &me) == Ordering::Less,
                 addresses: seen.addresses.clone(),
                 port: seen.port,
                 ranges: seen.ranges.clone(),

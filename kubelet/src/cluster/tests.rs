@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 pub mod fake;
+mod following;
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use super::follow::{Event, Told, read};
 use super::kept;
 use super::lease::Absence;
 use super::node;
-use super::roster::{Line, RETURN, Roster, is_unheard};
+use super::roster::{Line, News, RETURN, Roster, is_unheard};
+use super::{Arc, Known, Listener, Outbox, Voice, connect, watch};
 use crate::network::Members;
 
 fn line(name: &str, uid: &str, second: u8, ranges: &[&str]) -> Line {
@@ -68,9 +70,23 @@ fn others_are_told_the_oldest_first_with_what_routes_are_laid_by() {
 }
 
 #[test]
+fn heartbeats_of_others_are_no_news() {
+    let mut roster = Roster::new("n1");
+    assert_eq!(roster.hear(all(vec![own()])), News::OfOwn);
+    let other = line("n2", "u2", 1, &["10.244.2.0/24"]);
+    assert_eq!(roster.hear(Told::Put(other.clone())), News::OfOthers);
+    assert_eq!(roster.hear(Told::Put(other)), News::None);
+    assert_eq!(roster.hear(Told::Put(line("n2", "u2", 1, &["10.244.3.0/24"]))), News::OfOthers);
+    assert_eq!(roster.hear(Told::Put(own())), News::None);
+    assert_eq!(roster.hear(Told::Gone(own())), News::OfOwn);
+    assert_eq!(roster.len(), 1);
+}
+
+#[test]
 fn a_master_that_does_not_hear_the_node_is_heard_to_say_so() {
     let node = |name: &str, status: &str| -> Line {
-        let conditions = json!([{"type": "Ready", "status": status}, {"type": "Trusted", "status": "True"}]);
+        let conditions =
+            json!([{"type": "ReadonlyFilesystem", "status": "Unknown"}, {"type": "Ready", "status": status}]);
         serde_json::from_value(json!({"metadata": {"name": name}, "status": {"conditions": conditions}}))
             .unwrap()
     };
@@ -266,6 +282,66 @@ fn the_status_is_written_when_it_has_changed_or_is_due() {
     let mut more = there.clone();
     more["status"]["conditions"].as_array_mut().unwrap().push(json!({"type": "Other", "status": "True"}));
     assert_eq!(node::restated(&shown("True", "later"), &more, false, now), None);
+}
+
+#[tokio::test]
+async fn a_way_that_makes_no_sense_is_told_and_that_it_does_again() {
+    let good = fake::known("http://127.0.0.1:1");
+    let bad = Known { authority: b"nonsense".to_vec(), ..good.clone() };
+    let (way, ways) = watch::channel(Some(bad));
+    let outbox = Outbox::new();
+    let apis = connect(ways, Voice::new("n1", outbox.clone()));
+    let told = async || outbox.take().await.notes.into_iter().map(|note| note.reason).collect::<Vec<_>>();
+    assert_eq!(told().await, ["ClusterTrouble"]);
+    way.send_replace(None);
+    way.send_replace(Some(good));
+    assert_eq!(told().await, ["ClusterTroubleOver"]);
+    assert!(apis.borrow().is_some());
+}
+
+#[tokio::test]
+async fn a_server_that_shows_other_nodes_after_all_is_told() {
+    let (server, api) = fake::Fake::start().await;
+    let list = json!({"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "n1"}}]});
+    server.always_says("fieldSelector", 200, list.clone());
+    server.says(403, None);
+    server.says(200, Some(list));
+    let (way, apis) = watch::channel(Some(api));
+    let (folder, outbox) = (tempfile::tempdir().unwrap(), Outbox::new());
+    let voice = || Voice::new("n1", outbox.clone());
+    let listener = Listener {
+        node: "n1".to_owned(),
+        voice: voice(),
+        again: voice(),
+        all_again: Duration::from_millis(10),
+        told: watch::channel(None).0,
+        missing: Arc::default(),
+        unheard: watch::channel(false).0,
+    };
+    tokio::spawn(listener.run(apis, kept::Kept::under(folder.path())));
+    let mut reasons = Vec::new();
+    while reasons.len() < 2 {
+        reasons.extend(outbox.take().await.notes.into_iter().map(|note| note.reason));
+    }
+    assert_eq!(reasons, ["NodesNotShown", "NodesShown"]);
+    drop(way);
+}
+
+#[test]
+fn since_when_a_condition_is_so_is_what_stands_in_the_node() {
+    let now = "2026-01-01T00:05:00Z".parse().unwrap();
+    let since = |there: Value| {
+        let mut node = Value::Object(shown("True", "before"));
+        node["status"]["conditions"] = there;
+        let patch = node::restated(&shown("True", "later"), &node, true, now).unwrap();
+        patch["status"]["conditions"][0]["lastTransitionTime"].clone()
+    };
+    let told = |status: &str| json!([{"type": "Ready", "status": status, "lastTransitionTime": "s"}]);
+    // A node that was not heard of is ready since now, whatever it thinks, and stays so.
+    assert_eq!(since(told("Unknown")), "2026-01-01T00:05:00Z");
+    assert_eq!(since(told("True")), "s");
+    assert_eq!(since(json!([{"type": "Other", "status": "True", "lastTransitionTime": "s"}])), "t");
+    assert_eq!(since(json!([{"type": "Ready", "status": "True"}])), "t");
 }
 
 #[test]

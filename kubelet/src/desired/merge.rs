@@ -48,6 +48,7 @@ impl Merge {
         };
         for snapshot in spoken.clone() {
             sum.now.problems.extend(snapshot.problems.iter().cloned());
+            sum.now.waiting.extend(snapshot.waiting.iter().cloned());
             for found in &snapshot.objects {
                 sum.add(snapshot.source, found);
             }
@@ -177,6 +178,7 @@ fn is_same(a: &Desired, b: &Desired) -> bool {
         && Arc::ptr_eq(&a.of_master, &b.of_master)
         && a.owners == b.owners
         && a.namesakes == b.namesakes
+        && a.waiting == b.waiting
         && a.problems == b.problems
 }
 

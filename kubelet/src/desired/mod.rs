@@ -99,6 +99,8 @@ pub struct Desired {
     pub owners: BTreeMap<ObjectName, Owner>,
     /// Pods of the master that do not run because this node has one of its own of that name, each with where that is from.
     pub namesakes: BTreeMap<PodUid, (Arc<DesiredPod>, Arc<str>)>,
+    /// Pods that are wanted and not to begin yet: what is there of them goes on.
+    pub waiting: BTreeSet<PodUid>,
     /// What is wrong, by source and place.
     pub problems: Vec<FoundProblem>,
     /// Whether that is all of this node's own sources.
@@ -118,9 +120,11 @@ impl Desired {
         }
     }
 
-    /// Whether a pod that such a source wanted, and that is not here, is wanted no more; of an unknown source that is known once
-    /// all have spoken.
-    pub fn is_unwanted(&self, source: Option<SourceKind>) -> bool {
+    /// Whether a pod that such a source wanted is wanted no more; of an unknown source that is known once all have spoken.
+    pub fn is_unwanted(&self, uid: &PodUid, source: Option<SourceKind>) -> bool {
+        if self.pods.contains_key(uid) || self.waiting.contains(uid) {
+            return false;
+        }
         let (own, master) =
             (self.completeness == Completeness::Complete, self.master == Completeness::Complete);
         match source {
@@ -150,6 +154,7 @@ impl Default for Desired {
             of_master: Arc::default(),
             owners: BTreeMap::new(),
             namesakes: BTreeMap::new(),
+            waiting: BTreeSet::new(),
             problems: Vec::new(),
             completeness: Completeness::Incomplete,
             master: Completeness::Incomplete,

@@ -1,5 +1,6 @@
 //! What one source wants, all of it at once.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::{Completeness, SourceKind};
+use crate::observed::PodUid;
 
 /// An object of a source, shared from here to the worker.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,6 +135,8 @@ pub struct Snapshot {
     pub source: SourceKind,
     /// What it holds.
     pub objects: Vec<Found>,
+    /// Pods that it wants and that are not to begin yet: what is there of them goes on.
+    pub waiting: BTreeSet<PodUid>,
     /// What is wrong with the rest.
     pub problems: Vec<FoundProblem>,
     /// `Incomplete` when the source could not be read yet and only what it last held is known.
@@ -145,6 +149,7 @@ impl Snapshot {
         self.source == other.source
             && self.completeness == other.completeness
             && self.problems == other.problems
+            && self.waiting == other.waiting
             && self.objects.len() == other.objects.len()
             && self
                 .objects

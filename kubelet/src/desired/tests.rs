@@ -1,6 +1,7 @@
 //! Merging as tables.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::problem::ObjectName;
@@ -8,6 +9,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::{Completeness, Desired, Found, Held, Merge, Snapshot, SourceKind};
+use crate::observed::PodUid;
 
 fn metadata(name: &str, uid: &str) -> ObjectMeta {
     ObjectMeta {
@@ -41,7 +43,8 @@ fn found(text: &str) -> Found {
 
 fn snapshot(source: SourceKind, objects: &[&str]) -> Arc<Snapshot> {
     let objects = objects.iter().map(|text| found(text)).collect();
-    Arc::new(Snapshot { source, objects, problems: Vec::new(), completeness: Completeness::Complete })
+    let (waiting, problems) = (BTreeSet::new(), Vec::new());
+    Arc::new(Snapshot { source, objects, waiting, problems, completeness: Completeness::Complete })
 }
 
 /// What is in force, in order, with its place; then the problems.
@@ -119,6 +122,23 @@ fn it_is_complete_once_every_source_has_been_read() {
 }
 
 #[test]
+fn what_waits_is_wanted_and_does_not_begin() {
+    let mut merge = Merge::new([SourceKind::Api]);
+    let waits = |waiting: &[&str]| {
+        let waiting = waiting.iter().map(|uid| PodUid::new(uid)).collect();
+        Arc::new(Snapshot { waiting, ..(*snapshot(SourceKind::Api, &["m web 1"])).clone() })
+    };
+    merge.put(waits(&["2"]));
+    let are_unwanted = |merge: &Merge| {
+        ["1", "2", "3"].map(|uid| merge.desired().is_unwanted(&PodUid::new(uid), Some(SourceKind::Api)))
+    };
+    assert_eq!(are_unwanted(&merge), [false, false, true]);
+    assert_eq!(merge.desired().pods.len(), 1);
+    merge.put(waits(&[]));
+    assert_eq!(are_unwanted(&merge), [false, true, true]);
+}
+
+#[test]
 fn what_does_not_change_is_the_very_same() {
     let mut merge = Merge::new([SourceKind::File]);
     let first = snapshot(SourceKind::File, &["a web 1", "a db 2", "a conf"]);
@@ -129,7 +149,7 @@ fn what_does_not_change_is_the_very_same() {
     objects[1] = found("a db 2");
     let after = merge.put(Arc::new(Snapshot { objects, ..(*first).clone() }));
     let same = |uid: &str| {
-        let uid = crate::observed::PodUid::new(uid);
+        let uid = PodUid::new(uid);
         Arc::ptr_eq(&before.pods[&uid], &after.pods[&uid])
     };
     assert!(same("1") && !same("2"));
@@ -158,10 +178,11 @@ fn what_bears_one_name_here_and_at_the_master_is_two_things() {
 fn what_a_source_wanted_that_is_not_asked_runs_on() {
     let mut merge = Merge::new([SourceKind::File]);
     merge.put(snapshot(SourceKind::File, &["a web 1"]));
-    let unwanted = SourceKind::ALL.map(|source| merge.desired().is_unwanted(Some(source)));
+    let gone = PodUid::new("gone");
+    let unwanted = SourceKind::ALL.map(|source| merge.desired().is_unwanted(&gone, Some(source)));
     assert_eq!(unwanted, [true, false, false, false]);
     assert!(
-        merge.desired().is_unwanted(None),
+        merge.desired().is_unwanted(&gone, None),
         "whose it was is not known, and all that are asked have spoken"
     );
 }
@@ -169,9 +190,10 @@ fn what_a_source_wanted_that_is_not_asked_runs_on() {
 #[test]
 fn nobody_waits_for_a_master_to_end_pods_of_his_own() {
     let mut merge = Merge::new([SourceKind::File, SourceKind::Api]);
+    let gone = PodUid::new("gone");
     let unwanted = |merge: &Merge| {
         [Some(SourceKind::File), Some(SourceKind::Api), None]
-            .map(|source| merge.desired().is_unwanted(source))
+            .map(|source| merge.desired().is_unwanted(&gone, source))
     };
     assert_eq!(unwanted(&merge), [false; 3]);
     merge.put(snapshot(SourceKind::File, &["a web 1"]));

@@ -3,6 +3,7 @@
 mod addresses;
 mod claim;
 mod dns;
+mod gauge;
 mod machine;
 mod name;
 mod pressure;
@@ -18,8 +19,9 @@ use api::resources::ResourceList;
 
 pub use addresses::Addresses;
 pub use claim::{Claim, Taken};
+pub use gauge::{Short, pressures};
 pub use name::{keep_name, kept_name};
-pub use pressure::{Left, Pressures};
+pub use pressure::Pressure;
 pub use report::{EngineState, Moment, labels, report};
 
 use crate::options::Options;

@@ -2,15 +2,10 @@
 //!
 //! No pod is ended for it. What was short once is told for a while longer: it comes and goes with every file that somebody writes.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
-use super::machine;
-use crate::disk;
-use crate::observed::Timestamp;
+use tokio::time::Instant;
 
 /// Less memory than that is short: the stock `memory.available`, in bytes.
 const LEAST_MEMORY: u64 = 100 << 20;
@@ -23,10 +18,7 @@ const LEAST_OF_FILES: u64 = 5;
 /// Percent of processes; the stock kubelet has no threshold unless it is given one, and this is the one that its documentation gives.
 const LEAST_OF_PROCESSES: u64 = 10;
 /// What was short is told for so long after: the stock `evictionPressureTransitionPeriod`.
-const STAYS: SignedDuration = SignedDuration::from_mins(5);
-
-/// A disk that does not say within this how full it is says nothing.
-const DISKS_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const STAYS: Duration = Duration::from_secs(5 * 60);
 
 /// How much there is of something, and how much of it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +42,8 @@ pub struct Disk {
 }
 
 impl Disk {
-    fn of(directory: &Path) -> Option<Self> {
+    /// The one that a directory lies on, where it says anything. Blocks.
+    pub(super) fn of(directory: &Path) -> Option<Self> {
         let stat = rustix::fs::statvfs(directory).ok()?;
         // Of what can be written at all, as `df` tells it: what is kept back is neither used nor free.
         let used = stat.f_blocks.saturating_sub(stat.f_bfree);
@@ -67,35 +60,16 @@ impl Disk {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Left {
     /// Memory that programs may still have, in bytes.
-    memory: Option<u64>,
+    pub(super) memory: Option<u64>,
     /// The disk of the kubelet's directory.
-    node_disk: Option<Disk>,
+    pub(super) node_disk: Option<Disk>,
     /// That of the engine, where it is here.
-    image_disk: Option<Disk>,
+    pub(super) image_disk: Option<Disk>,
     /// Processes and threads.
-    processes: Option<Amount>,
+    pub(super) processes: Option<Amount>,
 }
 
 impl Left {
-    /// Asks the kernel of the machine with the kubelet's and the engine's directory. A disk that does not answer is not waited for.
-    pub async fn now(root_dir: PathBuf, data_root: PathBuf) -> Self {
-        let asked = disk::run(move || Self::read(&root_dir, &data_root));
-        tokio::time::timeout(DISKS_WITHIN, asked).await.unwrap_or_default()
-    }
-
-    fn read(root_dir: &Path, data_root: &Path) -> Self {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        Self {
-            memory: machine::memory_available_in(&text("/proc/meminfo")),
-            node_disk: Disk::of(root_dir),
-            image_disk: Disk::of(data_root),
-            processes: processes_in(
-                &text("/proc/loadavg"),
-                [&text("/proc/sys/kernel/pid_max"), &text("/proc/sys/kernel/threads-max")],
-            ),
-        }
-    }
-
     /// Whether there is too little of it.
     fn is_short(&self, pressure: Pressure) -> Option<bool> {
         match pressure {
@@ -150,19 +124,17 @@ impl Pressure {
 
 /// When there was too little of each the last time.
 #[derive(Clone, Debug, Default)]
-pub struct Pressures([Option<Timestamp>; 3]);
+pub struct Pressures([Option<Instant>; 3]);
 
 impl Pressures {
     /// What is told of what is left now; nothing of what is not known.
-    pub fn told(&mut self, left: &Left, now: Timestamp) -> Vec<(Pressure, bool)> {
+    pub fn told(&mut self, left: &Left, now: Instant) -> Vec<(Pressure, bool)> {
         let all = Pressure::ALL.into_iter().zip(&mut self.0);
         let told = all.filter_map(|(pressure, last)| {
             if left.is_short(pressure)? {
                 *last = Some(now);
             }
-            // A clock that was put back says nothing of how long it was.
-            let stays = |last: Timestamp| now.duration_since(last).abs() < STAYS;
-            *last = last.filter(|last| stays(*last));
+            *last = last.filter(|last| now.duration_since(*last) < STAYS);
             Some((pressure, last.is_some()))
         });
         told.collect()
@@ -170,7 +142,7 @@ impl Pressures {
 }
 
 /// How many processes there may be, by the least of these limits, and how many more.
-fn processes_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
+pub(super) fn processes_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
     let (_, running) = loadavg.split_whitespace().nth(3)?.split_once('/')?;
     let running: u64 = running.parse().ok()?;
     let all = limits.into_iter().filter_map(|limit| limit.trim().parse::<u64>().ok()).min()?;
@@ -180,7 +152,6 @@ fn processes_in(loadavg: &str, limits: [&str; 2]) -> Option<Amount> {
 #[cfg(test)]
 mod tests {
     //! What is short, and for how long it is told.
-    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     const PLENTY: Amount = Amount { all: 100, free: 50 };
@@ -211,20 +182,19 @@ mod tests {
             ("a disk that does not count files", Left { node_disk: no_files, ..ENOUGH }, ""),
             ("processes", Left { processes: Some(Amount { all: 100, free: 9 }), ..ENOUGH }, "PIDPressure"),
         ] {
-            let told = Pressures::default().told(&left, Timestamp::UNIX_EPOCH);
+            let told = Pressures::default().told(&left, Instant::now());
             let told = told.into_iter().filter(|(_, is_short)| *is_short);
             let names: Vec<_> = told.map(|(pressure, _)| pressure.words(true)[0]).collect();
             assert_eq!(names.join(" "), short, "{what}");
         }
-        assert_eq!(Pressures::default().told(&Left::default(), Timestamp::UNIX_EPOCH), [], "not known");
+        assert_eq!(Pressures::default().told(&Left::default(), Instant::now()), [], "not known");
     }
 
     #[test]
     fn what_was_short_is_told_for_a_while() {
         let mut pressures = Pressures::default();
         let short = Left { memory: Some(0), ..ENOUGH };
-        let begun: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let later = |seconds| begun + SignedDuration::from_secs(seconds);
+        let begun = Instant::now();
         for (left, seconds, is_told) in [
             (ENOUGH, 0, false),
             (short, 1, true),
@@ -234,9 +204,8 @@ mod tests {
             (ENOUGH, 310, false),
             (ENOUGH, 311, false),
             (short, 1000, true),
-            (ENOUGH, 500, false),
         ] {
-            let told = pressures.told(&left, later(seconds));
+            let told = pressures.told(&left, begun + Duration::from_secs(seconds));
             assert_eq!(told[0], (Pressure::Memory, is_told), "{seconds}");
         }
     }
@@ -246,12 +215,5 @@ mod tests {
         let found = processes_in("0.10 0.20 0.30 2/345 6789\n", ["4194304\n", "1000\n"]);
         assert_eq!(found, Some(Amount { all: 1000, free: 655 }));
         assert_eq!(processes_in("nonsense", ["1", "2"]), None);
-    }
-
-    #[test]
-    fn this_machine_has_something_of_each() {
-        let left = Left::read(Path::new("/"), Path::new("/not/there"));
-        assert!(left.memory.is_some() && left.node_disk.is_some() && left.processes.is_some(), "{left:?}");
-        assert_eq!(left.image_disk, None);
     }
 }

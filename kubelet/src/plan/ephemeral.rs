@@ -52,6 +52,10 @@ pub(super) fn begin(input: &Input<'_>, view: &View<'_>, sandbox: &Sandbox, plan:
             Run::Here(here) if here.state == State::Created && here.sandbox_id == sandbox.id => {
                 plan.act(input, Action::StartContainer { name: name.clone(), id: here.id.clone() });
             }
+            // Made for a sandbox that is lost: it never ran, and is made again for this one.
+            Run::Here(here) if here.state == State::Created => {
+                plan.act(input, Action::Remove { id: here.id.clone() });
+            }
             Run::Here(_) | Run::Past { .. } => {}
         }
     }

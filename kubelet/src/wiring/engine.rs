@@ -1,4 +1,4 @@
-//! What is known of the engine, carried to whoever needs it: facts to the workers, the node's report to the world.
+//! What is known of the engine and the machine, carried to whoever needs it: facts to the workers, the node's report to the world.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::node::{self, EngineState, Left, Moment, Pressures};
+use crate::node::{self, Addresses, EngineState, Moment, Short};
 use crate::observe::{Engine, Observer};
 use crate::observed::Timestamp;
 use crate::options::Options;
-use crate::report::{About, Outbox, Severity};
+use crate::report::{About, NodeCondition, Outbox, Severity};
 use crate::runtime::{Info, Runtime};
 use crate::server;
 use crate::spec::{CgroupDriver, Facts};
@@ -24,59 +24,112 @@ pub(super) fn follow(
     drivers: Vec<CgroupDriver>,
     runtime: &Arc<dyn Runtime>,
     observer: &Arc<Observer>,
-    mut network: watch::Receiver<Result<(), String>>,
+    network: watch::Receiver<Result<(), String>>,
     outbox: &Arc<Outbox>,
 ) -> watch::Receiver<Arc<Facts>> {
     // Before they are looked at, so that no change goes by.
-    let mut addresses = node::Addresses::follow(options.node_ip);
-    let mut own = node::facts(options);
+    let addresses = Addresses::follow(options.node_ip);
+    let own = node::facts(options);
     let (facts, known) = watch::channel(Arc::new(own.clone()));
-    let (runtime, observer) = (runtime.clone(), observer.clone());
-    let (options, outbox) = (options.clone(), outbox.clone());
-    tokio::spawn(async move {
-        let mut engine = observer.engine();
-        let (mut conditions, mut pressures) = (Vec::new(), Pressures::default());
-        let mut data_root = PathBuf::new();
+    let (data_root, its_root) = watch::channel(PathBuf::new());
+    let follower = Follower {
+        options: options.clone(),
+        drivers,
+        runtime: runtime.clone(),
+        engine: observer.engine(),
+        network,
+        pressures: node::pressures(&options.root_dir, its_root),
+        addresses,
+        own,
+        facts,
+        data_root,
+        outbox: outbox.clone(),
+        conditions: Vec::new(),
+    };
+    tokio::spawn(follower.run());
+    known
+}
+
+/// Who tells of the node.
+struct Follower {
+    options: Options,
+    drivers: Vec<CgroupDriver>,
+    runtime: Arc<dyn Runtime>,
+    engine: watch::Receiver<Engine>,
+    network: watch::Receiver<Result<(), String>>,
+    /// What the machine runs short of; `None` before that is known.
+    pressures: watch::Receiver<Option<Short>>,
+    addresses: Addresses,
+    /// What the node is without its engine.
+    own: Facts,
+    facts: watch::Sender<Arc<Facts>>,
+    /// The engine's directory.
+    data_root: watch::Sender<PathBuf>,
+    outbox: Arc<Outbox>,
+    /// As they were told last.
+    conditions: Vec<NodeCondition>,
+}
+
+impl Follower {
+    async fn run(mut self) {
+        let mut found = self.ask().await;
         let mut was_up = false;
+        if self.pressures.wait_for(Option::is_some).await.is_err() {
+            return;
+        }
         loop {
-            let now = engine.borrow_and_update().clone();
-            let found = ask(runtime.as_ref(), &now).await;
-            let state = match &found {
-                Ok(info) => {
-                    facts.send_replace(node::with_engine(&own, info, &drivers));
-                    data_root = PathBuf::from(&info.data_root);
-                    EngineState::Up(info)
-                }
-                Err(why) => EngineState::Down(why),
-            };
-            let facts = facts.borrow().clone();
-            let version = server::VERSION.git_version;
-            let of_pods = network.borrow_and_update().clone();
-            let reaches = of_pods.as_ref().map(|_| ()).map_err(String::as_str);
-            let left = Left::now(options.root_dir.clone(), data_root.clone()).await;
-            let now = Timestamp::now();
-            let pressures = pressures.told(&left, now);
-            let moment = Moment { engine: state, network: reaches, pressures: &pressures, now };
-            let report = node::report(&options, &facts, moment, version, &conditions);
-            conditions.clone_from(&report.conditions);
-            outbox.node(report);
-            let found = found.and_then(|info| {
-                of_pods.map(|()| info).map_err(|why| format!("its pods have no network: {why}"))
-            });
-            if was_up != found.is_ok() {
-                was_up = found.is_ok();
-                tell(&outbox, &options.node_name, &found);
+            let whole = self.report(&found);
+            if was_up != whole.is_ok() {
+                was_up = whole.is_ok();
+                tell(&self.outbox, &self.options.node_name, whole);
             }
             tokio::select! {
-                changed = engine.changed() => if changed.is_err() { return },
+                changed = self.engine.changed() => if changed.is_err() { return },
                 // Whoever gives pods their network lives as long as this does, or has nothing more to say.
-                () = changed(&mut network) => {}
-                () = addresses.moved(&own.host_ips) => own = node::facts(&options),
+                () = changed(&mut self.network) => {}
+                () = self.addresses.moved(&self.own.host_ips) => self.own = node::facts(&self.options),
+                // Of that the engine knows nothing.
+                () = changed(&mut self.pressures) => continue,
                 () = tokio::time::sleep(HEARTBEAT) => {}
             }
+            found = self.ask().await;
         }
-    });
-    known
+    }
+
+    /// What the engine is, or why that is not known; whoever goes by it hears of it.
+    async fn ask(&mut self) -> Result<Info, String> {
+        let engine = self.engine.borrow_and_update().clone();
+        let found = match engine {
+            Engine::Up => self.runtime.info().await.map_err(|error| error.to_string()),
+            Engine::Down { message, .. } => Err(message),
+            Engine::Unknown => Err("it has not been asked yet".to_owned()),
+        };
+        if let Ok(info) = &found {
+            self.facts.send_replace(node::with_engine(&self.own, info, &self.drivers));
+            let data_root = PathBuf::from(&info.data_root);
+            self.data_root.send_if_modified(|known| std::mem::replace(known, data_root.clone()) != data_root);
+        }
+        found
+    }
+
+    /// Tells how the node is now; what the engine is where pods have all they need.
+    fn report<'a>(&mut self, found: &'a Result<Info, String>) -> Result<&'a Info, String> {
+        let facts = self.facts.borrow().clone();
+        let of_pods = self.network.borrow_and_update().clone();
+        let pressures = self.pressures.borrow_and_update().clone().unwrap_or_default();
+        let moment = Moment {
+            engine: found.as_ref().map_or_else(|why| EngineState::Down(why), EngineState::Up),
+            network: of_pods.as_ref().map(|_| ()).map_err(String::as_str),
+            pressures: &pressures,
+            now: Timestamp::now(),
+        };
+        let version = server::VERSION.git_version;
+        let report = node::report(&self.options, &facts, moment, version, &self.conditions);
+        self.conditions.clone_from(&report.conditions);
+        self.outbox.node(report);
+        let info = found.as_ref().map_err(String::clone)?;
+        of_pods.map(|()| info).map_err(|why| format!("its pods have no network: {why}"))
+    }
 }
 
 async fn changed<T>(told: &mut watch::Receiver<T>) {
@@ -85,16 +138,7 @@ async fn changed<T>(told: &mut watch::Receiver<T>) {
     }
 }
 
-/// What the engine is, or why that is not known.
-async fn ask(runtime: &dyn Runtime, engine: &Engine) -> Result<Info, String> {
-    match engine {
-        Engine::Up => runtime.info().await.map_err(|error| error.to_string()),
-        Engine::Down { message, .. } => Err(message.clone()),
-        Engine::Unknown => Err("it has not been asked yet".to_owned()),
-    }
-}
-
-fn tell(outbox: &Outbox, node: &str, found: &Result<Info, String>) {
+fn tell(outbox: &Outbox, node: &str, found: Result<&Info, String>) {
     match found {
         Ok(info) => {
             let message = format!("Node {node} is ready: engine {} answers", info.version);
@@ -106,3 +150,6 @@ fn tell(outbox: &Outbox, node: &str, found: &Result<Info, String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -125,7 +125,7 @@ impl Pool {
         self.tell_rejected(desired, decision.rejected);
         self.tell_namesakes(desired);
         let is_unwanted = |(uid, worker): &(&PodUid, &watch::Sender<Assignment>)| {
-            !desired.pods.contains_key(*uid) && desired.is_unwanted(Some(worker.borrow().pod.source))
+            desired.is_unwanted(uid, Some(worker.borrow().pod.source))
         };
         let unwanted: Vec<PodUid> =
             self.workers.iter().filter(is_unwanted).map(|(uid, _)| uid.clone()).collect();
@@ -163,8 +163,7 @@ impl Pool {
             {
                 tell_left_alone(&record.pod, source);
             }
-            let is_unwanted = !desired.pods.contains_key(&orphan.uid) && desired.is_unwanted(source);
-            if is_unwanted && !self.workers.contains_key(&orphan.uid) {
+            if desired.is_unwanted(&orphan.uid, source) && !self.workers.contains_key(&orphan.uid) {
                 self.end_orphan(orphan, desired.references_of(source.unwrap_or(SourceKind::File)).clone());
             }
         }

@@ -41,8 +41,7 @@ impl ClusterInfo {
     /// The document, with what the server's clock says: a node whose own differs knows why certificates do not hold.
     pub fn document(&self, now: Timestamp) -> Value {
         let mut document = self.lasting();
-        let time = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        document.insert("serverTime".to_owned(), time.to_string().into());
+        document.insert("serverTime".to_owned(), api::time::seconds(now).into());
         document.into()
     }
 

@@ -107,6 +107,12 @@ pub struct Controllers {
     /// Which: all (*), some, or all but some (*,-NAME) [default: *]
     #[arg(long, value_name = "LIST")]
     pub controllers: Option<String>,
+    /// How long a node may be silent until its Node says so; 1s and more [default: 50s]
+    #[arg(long, value_name = "DURATION")]
+    pub node_monitor_grace_period: Option<String>,
+    /// How many nodes a second of a zone lose their pods, where nodes are silent; 0 for none [default: 0.1]
+    #[arg(long, value_name = "RATE")]
+    pub node_eviction_rate: Option<String>,
 }
 
 /// Where.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use apiserver::storage::etcd::Endpoint;
 use command::{Logging, Values, commas};
 
-use super::args::RunFlags;
+use super::args::{self, RunFlags};
 use super::values;
 use super::{approval, config, pod_addresses, storage};
-use crate::options::Options;
+use crate::options::{Controllers, NodeLifecycle, Options};
 
 /// What was read.
 #[derive(Debug)]
@@ -58,6 +58,18 @@ pub fn read(flags: &RunFlags, data_dir: Option<PathBuf>, file: Option<&[u8]>) ->
         return Err(read.mistakes);
     }
     Ok(Read { options, logging })
+}
+
+/// Reads what is set of controllers that run beside a master.
+///
+/// # Errors
+/// All the mistakes, a line each.
+pub fn of_controllers(flags: &args::Controllers) -> Result<(Controllers, NodeLifecycle), Vec<String>> {
+    let mut read = Flags { mistakes: Vec::new(), refused: Vec::new(), file: None };
+    let (mut which, mut lifecycle) = (Controllers::default(), NodeLifecycle::default());
+    read.set("--controllers", &flags.controllers, values::controllers, &mut which);
+    read.lifecycle(&flags.node_monitor_grace_period, &flags.node_eviction_rate, &mut lifecycle);
+    if read.mistakes.is_empty() { Ok((which, lifecycle)) } else { Err(read.mistakes) }
 }
 
 struct Flags {
@@ -110,8 +122,7 @@ impl Flags {
         let networks = commas(&flags.node_allowlist);
         self.extend("--node-allowlist", &networks, values::network, &mut options.nodes.allowlist);
         let (grace, rate) = (&flags.node_monitor_grace_period, &flags.node_eviction_rate);
-        self.set("--node-monitor-grace-period", grace, values::grace, &mut options.lifecycle.grace);
-        self.set("--node-eviction-rate", rate, values::pace, &mut options.lifecycle.eviction_pace);
+        self.lifecycle(grace, rate, &mut options.lifecycle);
         let (issued, own) = (&flags.cluster_signing_duration, &flags.serving_cert_duration);
         self.set("--cluster-signing-duration", issued, values::life, &mut options.lives.issued);
         self.set("--serving-cert-duration", own, values::life, &mut options.lives.serving);
@@ -129,6 +140,11 @@ impl Flags {
         self.set("--scheduler-config", &flags.scheduler_config, storage::file, of_scheduler);
         self.set("--v", &flags.v, values::small_number, &mut logging.verbosity);
         self.set("--log-format", &flags.log_format, Logging::format, &mut logging.json);
+    }
+
+    fn lifecycle(&mut self, grace: &Option<String>, rate: &Option<String>, lifecycle: &mut NodeLifecycle) {
+        self.set("--node-monitor-grace-period", grace, values::grace, &mut lifecycle.grace);
+        self.set("--node-eviction-rate", rate, values::pace, &mut lifecycle.eviction_pace);
     }
 }
 

@@ -71,12 +71,12 @@ fn run(flags: &RunFlags, data_dir: Option<PathBuf>, mut mistakes: Vec<String>) -
 }
 
 fn controllers(of: &Controllers) -> ExitCode {
-    let which = match values::controllers(of.controllers.as_deref().unwrap_or("*")) {
-        Ok(which) => which,
-        Err(wanted) => return COMMAND.misused(&[format!("--controllers: {wanted}")]),
+    let (which, lifecycle) = match flags::of_controllers(of) {
+        Ok(read) => read,
+        Err(mistakes) => return COMMAND.misused(&mistakes),
     };
     Logging::default().start(&COMMAND);
-    until_done(crate::wiring::run_controllers(&of.kubeconfig, which))
+    until_done(crate::wiring::run_controllers(&of.kubeconfig, which, lifecycle))
 }
 
 fn scheduler(of: &Scheduler) -> ExitCode {

@@ -9,7 +9,7 @@ use api::time::micros;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::client::{Client, Error, Json, Kind};
 use super::complaint::Complaint;
@@ -22,8 +22,15 @@ const LASTS: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(5);
 /// Who cannot renew it for so long stops; the stock one's.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often those who wait look, and those who failed try; the stock one's.
+/// How often those who wait look, and those who failed try; the stock one's. A try takes no longer: whoever got it has the time to
+/// renew it.
 const LOOK: Duration = Duration::from_secs(2);
+/// After a write that somebody came before: a server of several reads what another one wrote a moment later.
+const AGAIN: Duration = Duration::from_millis(50);
+/// A server that says nothing for so long does not answer; before that it is slow.
+const SILENT: Duration = Duration::from_secs(30);
+/// How long who stops tries to tell the others.
+pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A lease as one of those sees it who want it.
 #[derive(Debug)]
@@ -58,14 +65,14 @@ impl Lease {
         mut stopped: watch::Receiver<bool>,
     ) {
         loop {
-            tokio::select! {
-                () = self.acquire() => {}
+            let since = tokio::select! {
+                since = self.acquire() => since,
                 () = told(&mut stopped) => return,
-            }
+            };
             tracing::info!(lease = self.name, holder = self.own, "held: what it is for works here");
             tokio::select! {
                 () = work() => return self.leave().await,
-                () = self.hold() => {
+                () = self.hold(since) => {
                     tracing::warn!(
                         lease = self.name, holder = self.own,
                         "lost: another one works, or the server does not answer; waiting for it",
@@ -76,64 +83,86 @@ impl Lease {
         }
     }
 
-    /// Waits until it is held.
-    async fn acquire(&mut self) {
+    /// Waits until it is held; since when, which is no later than what the server wrote down.
+    async fn acquire(&mut self) -> Instant {
+        let mut heard = Instant::now();
         loop {
-            match self.attempt().await {
-                Ok(true) => return,
-                Ok(false) => {}
-                Err(error) => {
-                    tracing::debug!(error = error.whole(), "the lease cannot be had; trying again");
-                    self.complaint.tell(self.name, &error);
-                }
+            let begun = Instant::now();
+            let answer = timeout(LOOK, self.attempt()).await;
+            if answer.is_ok() {
+                heard = Instant::now();
             }
-            sleep(LOOK).await;
+            let error = match answer {
+                Ok(Ok(true)) => return begun,
+                Ok(Err(error)) => Some(error),
+                Err(late) if heard.elapsed() >= SILENT => Some(Error::Lost(late.into())),
+                Ok(Ok(false)) | Err(_) => None,
+            };
+            if let Some(error) = error {
+                tracing::debug!(error = error.whole(), "the lease cannot be had; trying again");
+                self.complaint.tell(self.name, &error);
+            }
+            sleep_until(begun + LOOK).await;
         }
     }
 
-    /// Renews it until it is lost.
-    async fn hold(&mut self) {
-        let mut renewed = Instant::now();
-        let mut pause = RENEW;
+    /// Renews what was had then, until it is lost: another one has it, or it could not be renewed for too long.
+    async fn hold(&mut self, mut renewed: Instant) {
+        let mut next = renewed + RENEW;
         loop {
-            sleep(pause).await;
-            pause = LOOK;
+            sleep_until(next).await;
+            let begun = Instant::now();
             // An answer that does not come is none.
-            match tokio::time::timeout(LOOK, self.attempt()).await {
-                Ok(Ok(true)) => (renewed, pause) = (Instant::now(), RENEW),
+            let until = (begun + LOOK).min(renewed + GIVE_UP);
+            next = begun + LOOK;
+            match timeout_at(until, self.attempt()).await {
+                Ok(Ok(true)) => (renewed, next) = (begun, begun + RENEW),
                 Ok(Ok(false)) => return,
                 Ok(Err(error)) => tracing::debug!(error = error.whole(), "the lease is not renewed"),
                 Err(_) => tracing::debug!("the lease is not renewed in time"),
             }
-            if renewed.elapsed() >= GIVE_UP {
-                return;
+            if next >= renewed + GIVE_UP {
+                return sleep_until(renewed + GIVE_UP).await;
             }
         }
     }
 
     /// Gives it back, so that the next one need not wait.
     async fn leave(&mut self) {
-        let Ok(Some(mut lease)) = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await else { return };
-        if holder(&lease) == self.own {
+        match timeout(FAREWELL, self.give_back()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(error = error.whole(), "the lease stays until it is over"),
+            Err(_) => tracing::debug!("the lease stays until it is over: the server does not answer"),
+        }
+    }
+
+    async fn give_back(&self) -> Result<(), Error> {
+        loop {
+            let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
+            let Some(mut lease) = found.filter(|lease| holder(lease) == self.own) else { return Ok(()) };
             set(&mut lease, "holderIdentity", "".into());
-            if let Err(error) = self.client.update(&Kind::LEASE, "", lease).await {
-                tracing::debug!(error = error.whole(), "the lease stays until it is over");
+            match self.client.update(&Kind::LEASE, "", lease).await {
+                Err(error) if error.is_conflict() => sleep(AGAIN).await,
+                written => return written.map(drop),
             }
         }
     }
 
-    /// Takes or renews it; false where somebody else has it.
+    /// Takes or renews it; false where somebody else has it. Where somebody came before it is read again: what they wrote may be
+    /// anything, or what this one wrote itself and heard nothing of.
     async fn attempt(&mut self) -> Result<bool, Error> {
-        let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
-        let written = match self.plan(found, Timestamp::now(), Instant::now()) {
-            Step::Wait => return Ok(false),
-            Step::Create(lease) => self.client.create(&Kind::LEASE, NAMESPACE, lease).await,
-            Step::Update(lease) => self.client.update(&Kind::LEASE, "", lease).await,
-        };
-        match written {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_conflict() || error.exists() => Ok(false),
-            Err(error) => Err(error),
+        loop {
+            let found = self.client.find(&Kind::LEASE, NAMESPACE, self.name).await?;
+            let written = match self.plan(found, Timestamp::now(), Instant::now()) {
+                Step::Wait => return Ok(false),
+                Step::Create(lease) => self.client.create(&Kind::LEASE, NAMESPACE, lease).await,
+                Step::Update(lease) => self.client.update(&Kind::LEASE, "", lease).await,
+            };
+            match written {
+                Ok(_) => return Ok(true),
+                Err(error) if error.is_conflict() || error.exists() => sleep(AGAIN).await,
+                Err(error) => return Err(error),
+            }
         }
     }
 
@@ -197,40 +226,4 @@ fn set(lease: &mut Json, field: &str, value: Value) {
 }
 
 #[cfg(test)]
-mod tests {
-    //! A lease in time.
-    #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-    use super::*;
-
-    fn lease(own: &str) -> Lease {
-        Lease::new(Client::inside(axum::Router::new()), "lease", own)
-    }
-
-    #[tokio::test]
-    async fn a_lease_goes_on_when_its_holder_does_not_renew_it() {
-        let (mut one, mut two, now) = (lease("one"), lease("two"), Instant::now());
-        let time = "2026-01-01T00:00:00Z".parse().unwrap();
-        let Step::Create(Value::Object(mut made)) = one.plan(None, time, now) else { panic!("not made") };
-        assert_eq!(
-            (holder(&made), spec(&made, "renewTime")),
-            ("one".into(), Some(&json!("2026-01-01T00:00:00.000000Z")))
-        );
-        let written = |lease: &mut Json, version: &str| {
-            lease.get_mut("metadata").unwrap()["resourceVersion"] = version.into();
-            lease.clone()
-        };
-        let first = written(&mut made, "1");
-        assert_eq!(two.plan(Some(first.clone()), time, now), Step::Wait);
-        assert!(matches!(one.plan(Some(first.clone()), time, now), Step::Update(_)));
-        assert_eq!(two.plan(Some(first), time, now + LASTS - LOOK), Step::Wait);
-        let second = written(&mut made, "2");
-        assert_eq!(two.plan(Some(second.clone()), time, now + LASTS), Step::Wait, "it was renewed");
-        let Step::Update(mut taken) = two.plan(Some(second), time, now + LASTS * 2) else {
-            panic!("not taken")
-        };
-        assert_eq!((holder(&taken), spec(&taken, "leaseTransitions")), ("two".into(), Some(&json!(1))));
-        assert_eq!(one.plan(Some(written(&mut taken, "3")), time, now), Step::Wait);
-        set(&mut taken, "holderIdentity", "".into());
-        assert!(matches!(one.plan(Some(taken), time, now), Step::Update(_)), "it was given back");
-    }
-}
+mod tests;

@@ -44,7 +44,7 @@ pub use self::complaint::Complaint;
 pub use self::events::happened;
 use self::informer::InWorld;
 pub use self::informer::{Table, follow};
-pub use self::lease::Lease;
+pub use self::lease::{FAREWELL, Lease};
 pub use self::object::Object;
 use self::queue::{Controller, Queue, Running};
 use self::world::{Change, Hear, World};

@@ -41,9 +41,52 @@ type Place = (String, String);
 struct Table {
     kind: Arc<Kind>,
     objects: BTreeMap<Place, Arc<Object>>,
+    /// Those of a node, which a node has a few hundred of, by node.
+    on_nodes: HashMap<Box<str>, Vec<Arc<Object>>>,
     is_read: bool,
     /// Since when every change is seen; none while the server cannot be followed.
     followed: Option<Instant>,
+}
+
+impl Table {
+    /// Takes one in; the one that was in its place.
+    fn insert(&mut self, place: Place, object: Arc<Object>) -> Option<Arc<Object>> {
+        let before = self.objects.insert(place, object.clone());
+        if let Some(before) = &before {
+            self.leave_node(before);
+        }
+        self.come_to_node(&object);
+        before
+    }
+
+    /// Takes one out, and returns it.
+    fn remove(&mut self, place: &Place) -> Option<Arc<Object>> {
+        let before = self.objects.remove(place)?;
+        self.leave_node(&before);
+        Some(before)
+    }
+
+    /// Takes all out, and returns them.
+    fn take(&mut self) -> BTreeMap<Place, Arc<Object>> {
+        self.on_nodes.clear();
+        std::mem::take(&mut self.objects)
+    }
+
+    fn come_to_node(&mut self, object: &Arc<Object>) {
+        if !object.node.is_empty() {
+            self.on_nodes.entry(object.node.clone()).or_default().push(object.clone());
+        }
+    }
+
+    fn leave_node(&mut self, object: &Arc<Object>) {
+        let Some(there) = self.on_nodes.get_mut(&object.node) else { return };
+        if let Some(at) = there.iter().position(|one| Arc::ptr_eq(one, object)) {
+            there.swap_remove(at);
+        }
+        if there.is_empty() {
+            self.on_nodes.remove(&object.node);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -89,7 +132,13 @@ impl World {
             return false;
         }
         inner.kinds.insert((kind.group.to_string(), kind.kind.to_string()), qualified.clone());
-        let table = Table { kind: kind.clone(), objects: BTreeMap::new(), is_read: false, followed: None };
+        let table = Table {
+            kind: kind.clone(),
+            objects: BTreeMap::new(),
+            on_nodes: HashMap::new(),
+            is_read: false,
+            followed: None,
+        };
         inner.tables.insert(qualified, table);
         true
     }
@@ -111,7 +160,7 @@ impl World {
         let Some(table) = inner.tables.get_mut(&kind.qualified()) else { return };
         table.is_read = true;
         table.followed = Some(Instant::now());
-        let mut old = std::mem::take(&mut table.objects);
+        let mut old = table.take();
         for object in objects {
             let place = (object.namespace.clone(), object.name.clone());
             let object = Arc::new(object);
@@ -120,7 +169,7 @@ impl World {
                 // An object of the same name made anew is one that went and another that came.
                 changes.extend(steps(&table.kind, before, Some(object.clone())));
             }
-            table.objects.insert(place, object);
+            table.insert(place, object);
         }
         changes.extend(old.into_values().flat_map(|gone| steps(&table.kind, Some(gone), None)));
         tell(inner, &changes);
@@ -145,7 +194,7 @@ impl World {
         let Some(table) = inner.tables.get_mut(&kind.qualified()) else { return };
         let object = Arc::new(object);
         let place = (object.namespace.clone(), object.name.clone());
-        let before = table.objects.insert(place, object.clone());
+        let before = table.insert(place, object.clone());
         let changes = steps(&table.kind, before, Some(object));
         tell(inner, &changes);
     }
@@ -154,7 +203,7 @@ impl World {
     pub fn remove(&self, kind: &Kind, namespace: &str, name: &str) {
         let mut inner = self.lock();
         let Some(table) = inner.tables.get_mut(&kind.qualified()) else { return };
-        let Some(before) = table.objects.remove(&(namespace.to_owned(), name.to_owned())) else { return };
+        let Some(before) = table.remove(&(namespace.to_owned(), name.to_owned())) else { return };
         let changes = steps(&table.kind, Some(before), None);
         tell(inner, &changes);
     }
@@ -168,8 +217,8 @@ impl World {
     /// The pods of a node.
     pub fn pods_on(&self, node: &str) -> Vec<Arc<Object>> {
         let inner = self.lock();
-        let Some(table) = inner.tables.get(&Kind::POD.qualified()) else { return Vec::new() };
-        table.objects.values().filter(|pod| *pod.node == *node).cloned().collect()
+        let pods = inner.tables.get(&Kind::POD.qualified());
+        pods.and_then(|table| table.on_nodes.get(node)).cloned().unwrap_or_default()
     }
 
     /// All objects of a namespace, or everywhere when that is empty.

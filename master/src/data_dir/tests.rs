@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use jiff::{Timestamp, ToSpan as _};
 
@@ -19,6 +20,27 @@ fn one_master_at_a_time() {
     assert!(directory.take().unwrap_err().to_string().contains("another master runs on"));
     drop(lock);
     directory.take().unwrap();
+}
+
+#[test]
+fn a_master_is_the_same_one_for_as_long_as_its_id_can_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = DataDir::at(folder.path());
+    let path = folder.path().join(ID);
+    let first = directory.id();
+    assert_eq!(directory.id(), first);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, files::SECRET);
+    let other = tempfile::tempdir().unwrap();
+    assert_ne!(DataDir::at(other.path()).id(), first);
+    for damaged in ["", &first[..9], "master\n"] {
+        fs::write(&path, damaged).unwrap();
+        let made = directory.id();
+        assert_ne!(made, first);
+        assert_eq!(directory.id(), made, "{damaged:?}");
+    }
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    assert_ne!(directory.id(), directory.id(), "it runs, and is another one next time");
 }
 
 #[test]

@@ -35,8 +35,6 @@ const SERVICE_CIDR: Kind = Kind::of("networking.k8s.io", "ServiceCIDR", "service
 /// The pause before what has changed is looked at: two masters that disagree, by a mistake in their flags, do not keep the
 /// store busy.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a master that stops may take to tell the others.
-pub const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Where the API is.
 #[derive(Clone, Debug)]

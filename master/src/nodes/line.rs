@@ -6,6 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver::shares::Share;
 use apiserver::tls::{keep_alive, opened};
 use axum::body::Body;
 use axum::response::Response;
@@ -24,7 +25,6 @@ use super::headers;
 use super::pass::{Errand, Failed, To, Way, asked, passed};
 use super::progress::{Progress, Sent, Told};
 use super::relay::relay;
-use super::shares::Share;
 use super::shown::Shown;
 use super::verify;
 

@@ -3,7 +3,7 @@
 //!
 //! A request is read (`ask`), whoever answers it found (`place`, `workload`), reached (`line`), a node over TLS as the node that
 //! it is (`verify`), and the request passed on (`pass`, `headers`, `redirect`, `relay`) until it has ended or its client is gone
-//! (`progress`). Everybody has a share of it (`shares`). Nothing is kept from one request to the next but the certificate that
+//! (`progress`). Everybody has a share of it (`apiserver::shares`). Nothing is kept from one request to the next but the certificate that
 //! is shown to nodes (`shown`).
 
 mod ask;
@@ -14,13 +14,13 @@ mod place;
 mod progress;
 mod redirect;
 mod relay;
-mod shares;
 mod shown;
 mod verify;
 mod workload;
 
 use std::sync::Arc;
 
+use apiserver::shares::{Most, Shares};
 use apiserver::store::{Memory, Scope};
 use apiserver::{Identity, Status, container};
 use axum::Router;
@@ -37,7 +37,6 @@ use self::ask::Part;
 use self::line::Line;
 use self::pass::{Errand, Failed, To, Way};
 use self::place::Place;
-use self::shares::{Most, Shares};
 pub use self::shown::Shown;
 use self::verify::Trust;
 use self::workload::Named;
@@ -47,6 +46,9 @@ use crate::options::AddressType;
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The most that is read of what the master itself asks a node: 500 pods of ten containers say 2 MiB.
 const ANSWER_BYTES: usize = 16 << 20;
+/// Each is two connections and some 100 KiB, and more than one for every second pod of a big cluster is nobody's wish.
+/// Four users who ask for too much leave nothing for a fifth, and something for administrators.
+const AT_ONCE: Most = Most { all: 2_000, user: 500, others: 1_800, what: "being passed to nodes and pods" };
 /// Methods by which something behind the master is asked; the stock server's.
 const METHODS: MethodFilter = MethodFilter::GET
     .or(MethodFilter::POST)
@@ -68,7 +70,7 @@ pub struct Nodes {
 impl Nodes {
     /// Nodes and pods are those of the store; addresses are tried for in that order.
     pub fn new(objects: Memory, shown: Shown, preferred: Vec<AddressType>) -> Arc<Self> {
-        Arc::new(Self { objects, line: Line::new(shown), preferred, shares: Shares::new(Most::AT_ONCE) })
+        Arc::new(Self { objects, line: Line::new(shown), preferred, shares: Shares::new(AT_ONCE) })
     }
 
     /// The paths that nodes and what listens in pods answer.

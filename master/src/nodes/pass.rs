@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use apiserver::shares::Share;
 use apiserver::{Held, Identity, Status};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -14,7 +15,6 @@ use serde_json::Value;
 use super::headers::{self, Side};
 use super::place::Place;
 use super::redirect;
-use super::shares::Share;
 use super::verify::Trust;
 
 /// The most of a refusal that is read, as the stock server does.

@@ -223,7 +223,7 @@ fn settle_condition(node: &mut Json, trust: &Trust, now: Timestamp) -> bool {
     if (says("status"), says("reason"), says("message")) == (status, trust.reason, trust.message.as_str()) {
         return false;
     }
-    let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let now = api::time::seconds(now);
     let since = if says("status") == status { says("lastTransitionTime").to_owned() } else { now.clone() };
     let wanted = json!({
         "type": CONDITION, "status": status, "reason": trust.reason, "message": trust.message,

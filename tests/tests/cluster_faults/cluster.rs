@@ -17,6 +17,8 @@ pub const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// How long anything may take until it is as it should be, on a busy machine.
 pub const RECOVERY: Duration = Duration::from_secs(120);
+/// The taint of a node whose disk is full.
+pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
 /// The disks that can be filled, in megabytes.
 const SMALL: u32 = 48;
 
@@ -62,6 +64,8 @@ pub struct Cluster {
     /// Pods by their UIDs.
     pub promises: BTreeMap<String, Promise>,
     pub writer: Writer,
+    /// The machine whose kubelet may say that its disk is full: it does so for minutes after there is room.
+    pub short: Option<usize>,
     made: usize,
 }
 
@@ -102,7 +106,8 @@ impl Cluster {
         master.start().await;
         join_all(machines.iter_mut().map(|machine| machine.join(&master, &[]))).await;
         let writer = Writer::start(&master);
-        let mut cluster = Self { disk, bed, master, machines, promises: BTreeMap::new(), writer, made: 0 };
+        let mut cluster =
+            Self { disk, bed, master, machines, promises: BTreeMap::new(), writer, short: None, made: 0 };
         cluster.have_owner().await;
         for on in 0..3 {
             cluster.make(on, Fate::Stays).await;
@@ -150,11 +155,13 @@ impl Cluster {
             let seconds = if fate == Fate::Fickle { 1 } else { 300 };
             json!({"key": format!("node.kubernetes.io/{reason}"), "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds})
         };
+        // Of what a full disk keeps away from pods, nothing would be seen with none there.
+        let full = json!({"key": DISK_PRESSURE, "operator": "Exists", "effect": "NoSchedule"});
         let mut pod = json!({
             "metadata": {"name": name},
             "spec": {
                 "nodeSelector": {"kubernetes.io/hostname": self.machines[on].node.node},
-                "tolerations": [tolerated("not-ready"), tolerated("unreachable")],
+                "tolerations": [tolerated("not-ready"), tolerated("unreachable"), full],
                 "terminationGracePeriodSeconds": grace, "containers": [main], "volumes": volumes,
             },
         });

@@ -172,6 +172,12 @@ async fn a_master_that_was_restored_ends_nothing_that_it_has_forgotten() {
     apply(&master, &world, &new).await;
     let there = at_master(&world, &master, "new", "to be Ready", Pod::is_ready).await;
     assert_ne!((there.uid(), there.container_id("main")), (forgotten.uid(), runs.id.as_str()));
+    let over = async || {
+        let events = world.get("events").await?;
+        let is_over = events.iter().any(|event| event["reason"] == "PodsClaimed");
+        if is_over { Ok(()) } else { Err(format!("{events:?}")) }
+    };
+    world.wait_for("that to be over", over).await;
     let left = world.containers().await;
     assert!(left.iter().all(|container| container.id != runs.id), "{left:?}");
 }

@@ -6,7 +6,7 @@ use super::index::{Kind, Object};
 use crate::auth::attributes::{Attributes, On, ResourceAttributes};
 
 /// Where every node has its heartbeat.
-const LEASES: &str = "kube-node-lease";
+pub const LEASES: &str = "kube-node-lease";
 
 /// What a node hears.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -93,8 +93,7 @@ pub(super) fn request(
     if let Some(to) = to {
         spec["boundObjectRef"] = to.clone();
     }
-    let expires = Timestamp::from_second(expires).unwrap_or(Timestamp::MAX);
-    let expires = expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let expires = api::time::seconds(Timestamp::from_second(expires).unwrap_or(Timestamp::MAX));
     Ok(Made { spec, status: json!({"token": token, "expirationTimestamp": expires}) })
 }
 

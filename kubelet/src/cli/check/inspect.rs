@@ -54,8 +54,13 @@ pub fn inspect(inputs: &[Input], node: &str, now: Timestamp) -> Report {
         manifest.add_to(&Arc::from(input.origin.as_str()), &mut objects, &mut problems);
     }
     let found = objects.len();
-    let snapshot =
-        Snapshot { source: SourceKind::File, objects, problems, completeness: Completeness::Complete };
+    let snapshot = Snapshot {
+        source: SourceKind::File,
+        objects,
+        waiting: BTreeSet::new(),
+        problems,
+        completeness: Completeness::Complete,
+    };
     let snapshot = Arc::new(snapshot);
     let desired = Merge::new([SourceKind::File]).put(snapshot.clone());
     let mut problems = desired.problems.clone();

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::line::{self, Line};
-use super::shelf::Shelf;
+use super::shelf::{Missing, Shelf};
 use crate::cluster::follow::Told;
 use crate::desired::{Completeness, Found, FoundProblem, Held, Snapshot, SourceKind};
 use crate::observed::PodUid;
@@ -32,17 +32,24 @@ pub struct Seen {
     pub version: Option<u64>,
 }
 
-/// A pod that this node was given.
-#[derive(Clone, Debug)]
-pub struct Given {
+/// A pod that this node was given, as the next kubelet is to know it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lasting {
     /// The pod.
     pub pod: Arc<Pod>,
     /// A master that lost something does not name it: only somebody who knows ends it.
     pub is_unclaimed: bool,
+    /// It has been told of: what it refers to has been looked for.
+    pub is_told: bool,
+}
+
+/// A pod that this node was given.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// What lasts of it.
+    pub lasting: Lasting,
     /// The ConfigMaps and Secrets that it names.
     refers: BTreeSet<Object>,
-    /// It has been told of: what it refers to has been looked for.
-    is_told: bool,
 }
 
 /// What a server said last.
@@ -73,8 +80,6 @@ pub struct Book {
     heard: u64,
     /// Counts lists that were believed.
     lists: u64,
-    /// All that a believed list named has been told since: until then a pod that runs and is not told may only wait for what it refers to.
-    has_caught_up: bool,
 }
 
 impl Book {
@@ -87,17 +92,16 @@ impl Book {
             seen: Seen::default(),
             heard: 0,
             lists: 0,
-            has_caught_up: false,
         }
     }
 
     /// What an earlier kubelet was given.
-    pub fn restore(&mut self, pods: Vec<(Arc<Pod>, bool)>, seen: Seen) {
+    pub fn restore(&mut self, pods: Vec<Lasting>, seen: Seen) {
         self.seen = seen;
-        for (pod, is_unclaimed) in pods {
-            let refers = line::refers(&serde_json::to_value(&*pod).unwrap_or_default());
-            let uid = PodUid::new(pod.metadata.uid.as_deref().unwrap_or_default());
-            self.given.insert(uid, Given { pod, is_unclaimed, refers, is_told: true });
+        for lasting in pods {
+            let refers = line::refers(&serde_json::to_value(&*lasting.pod).unwrap_or_default());
+            let uid = PodUid::new(lasting.pod.metadata.uid.as_deref().unwrap_or_default());
+            self.given.insert(uid, Given { lasting, refers });
         }
     }
 
@@ -149,13 +153,13 @@ impl Book {
         let is_known = self.seen.node_uid.as_deref().is_none_or(|known| known == node_uid);
         let mut missing = Vec::new();
         if !is_known || line::is_restored(self.seen.version, said.version) {
-            for (uid, given) in &mut self.given {
-                let is_told = said.pods.contains_key(uid) || said.has_namesake(&given.pod);
-                if !given.is_unclaimed && !is_told {
-                    given.is_unclaimed = true;
+            for (uid, Given { lasting, .. }) in &mut self.given {
+                let is_told = said.pods.contains_key(uid) || said.has_namesake(&lasting.pod);
+                if !lasting.is_unclaimed && !is_told {
+                    lasting.is_unclaimed = true;
                     // One that is being ended has its time for that still, and is not missed.
-                    if !is_doomed(&given.pod) {
-                        missing.push(Held::Pod(given.pod.clone()).object_name());
+                    if !is_doomed(&lasting.pod) {
+                        missing.push(Held::Pod(lasting.pod.clone()).object_name());
                     }
                 }
             }
@@ -173,25 +177,24 @@ impl Book {
     fn take_over(&mut self) {
         let Some(said) = self.said.as_ref().filter(|said| said.is_believed) else { return };
         self.seen.version = self.seen.version.max(said.version);
-        self.given.retain(|uid, given| {
-            said.pods.contains_key(uid) || given.is_unclaimed && !said.has_namesake(&given.pod)
+        self.given.retain(|uid, Given { lasting, .. }| {
+            said.pods.contains_key(uid) || lasting.is_unclaimed && !said.has_namesake(&lasting.pod)
         });
         for (uid, line) in said.pods.iter().filter(|(_, line)| line.is_to_run) {
             let Ok(pod) = &line.pod else { continue };
             match self.given.get_mut(uid) {
                 Some(given) => {
-                    given.is_unclaimed = false;
-                    if given.pod != *pod {
-                        given.pod = pod.clone();
+                    given.lasting.is_unclaimed = false;
+                    if given.lasting.pod != *pod {
+                        given.lasting.pod = pod.clone();
                         given.refers.clone_from(&line.refers);
                     }
                 }
                 // What has come to its end before this node had it is not begun here.
                 None if line.is_over() => {}
                 None => {
-                    let refers = line.refers.clone();
-                    let given = Given { pod: pod.clone(), is_unclaimed: false, refers, is_told: false };
-                    self.given.insert(uid.clone(), given);
+                    let lasting = Lasting { pod: pod.clone(), is_unclaimed: false, is_told: false };
+                    self.given.insert(uid.clone(), Given { lasting, refers: line.refers.clone() });
                 }
             }
         }
@@ -204,8 +207,8 @@ impl Book {
 
     /// Nothing is left of a pod: one that was to go, and that nobody names any more, is done with.
     pub fn ended(&mut self, uid: &PodUid) -> bool {
-        let is_done = self.given.get(uid).is_some_and(|given| given.is_unclaimed && is_doomed(&given.pod));
-        is_done && self.give_up(uid)
+        let is_done = |Given { lasting, .. }: &Given| lasting.is_unclaimed && is_doomed(&lasting.pod);
+        self.given.get(uid).is_some_and(is_done) && self.give_up(uid)
     }
 
     /// Every pod that this node was given.
@@ -216,6 +219,11 @@ impl Book {
     /// Which master was believed last.
     pub fn seen(&self) -> &Seen {
         &self.seen
+    }
+
+    /// Whether a pod runs on that a master which lost something does not name.
+    pub fn has_unclaimed(&self) -> bool {
+        self.given.values().any(|Given { lasting, .. }| lasting.is_unclaimed && !is_doomed(&lasting.pod))
     }
 
     /// A pod as the API has it, where that is believed.
@@ -266,12 +274,12 @@ impl Book {
     /// The pods that have something to do here still.
     pub fn at_work(&self) -> impl Iterator<Item = &Arc<Pod>> {
         let is_over = |uid: &PodUid| self.there(uid).is_some_and(Line::is_over);
-        self.given.iter().filter(move |(uid, _)| !is_over(uid)).map(|(_, given)| &given.pod)
+        self.given.iter().filter(move |(uid, _)| !is_over(uid)).map(|(_, given)| &given.lasting.pod)
     }
 
     /// Those among them that pods name of which a master that lost something does not know.
     pub fn refers_unclaimed(&self) -> BTreeSet<Object> {
-        let unclaimed = self.given.values().filter(|given| given.is_unclaimed);
+        let unclaimed = self.given.values().filter(|given| given.lasting.is_unclaimed);
         unclaimed.flat_map(|given| given.refers.iter().cloned()).collect()
     }
 
@@ -280,23 +288,31 @@ impl Book {
         let origin: Arc<str> = Arc::from(ORIGIN);
         let found =
             |object: Held| Found { name: Arc::new(object.object_name()), object, origin: origin.clone() };
-        let mut pods = Vec::new();
-        for (uid, given) in &mut self.given {
-            given.is_told |= is_doomed(&given.pod) || shelf.has_answered(uid, &given.refers);
-            if given.is_told {
-                pods.push(given.pod.clone());
+        let (mut pods, mut waiting) = (Vec::new(), BTreeSet::new());
+        for (uid, Given { lasting, refers }) in &mut self.given {
+            lasting.is_told |= is_doomed(&lasting.pod) || shelf.missing(uid, refers).is_empty();
+            if lasting.is_told {
+                pods.push(lasting.pod.clone());
+            } else {
+                waiting.insert(uid.clone());
             }
         }
         let age = |pod: &Arc<Pod>| (pod.metadata.creation_timestamp.clone(), pod.metadata.uid.clone());
         pods.sort_by_cached_key(age);
         let pods = pods.into_iter().map(Held::Pod);
-        self.has_caught_up |= self.lists > 0 && self.given.values().all(|given| given.is_told);
         Snapshot {
             source: SourceKind::Api,
             objects: pods.chain(shelf.held().cloned()).map(found).collect(),
+            waiting,
             problems: self.problems(&origin),
-            completeness: if self.has_caught_up { Completeness::Complete } else { Completeness::Incomplete },
+            completeness: if self.lists > 0 { Completeness::Complete } else { Completeness::Incomplete },
         }
+    }
+
+    /// A pod, and what it waits for before it begins.
+    pub fn awaited(&self, uid: &PodUid, shelf: &Shelf) -> Option<(&Arc<Pod>, Vec<Missing>)> {
+        let given = self.given.get(uid).filter(|given| !given.lasting.is_told)?;
+        Some((&given.lasting.pod, shelf.missing(uid, &given.refers)))
     }
 
     fn problems(&self, origin: &Arc<str>) -> Vec<FoundProblem> {

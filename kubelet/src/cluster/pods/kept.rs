@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::book::Seen;
+use super::book::{Lasting, Seen};
 use super::line::is_safe;
 use super::shelf;
 use crate::cluster::{directory, kept};
@@ -36,8 +36,8 @@ const API_SERVICE: &str = "service.json";
 /// All that is kept.
 #[derive(Clone, Debug, Default)]
 pub struct Picture {
-    /// Pods, and whether a master that lost something does not name them.
-    pub pods: Vec<(Arc<Pod>, bool)>,
+    /// Pods.
+    pub pods: Vec<Lasting>,
     /// What they refer to.
     pub held: Vec<Held>,
     /// Which master was believed last.
@@ -51,7 +51,7 @@ pub struct Kept(PathBuf);
 /// What one file holds.
 #[derive(Clone, Debug)]
 enum Part {
-    Pod(Arc<Pod>, bool),
+    Pod(Lasting),
     Held(Held),
     Seen(Seen),
 }
@@ -60,7 +60,7 @@ impl Part {
     /// The name of its file; `None` where it cannot be one.
     fn file(&self) -> Option<String> {
         match self {
-            Self::Pod(pod, _) => {
+            Self::Pod(Lasting { pod, .. }) => {
                 let uid = pod.metadata.uid.as_deref().filter(|uid| is_safe(uid))?;
                 Some(format!("pod_{uid}.json"))
             }
@@ -83,8 +83,9 @@ impl Part {
 
     fn text(&self) -> serde_json::Result<String> {
         match self {
-            Self::Pod(pod, is_unclaimed) => {
-                Ok(json!({"isUnclaimed": is_unclaimed, "pod": serde_json::to_value(pod)?}).to_string())
+            Self::Pod(Lasting { pod, is_unclaimed, is_told }) => {
+                let pod = serde_json::to_value(pod)?;
+                Ok(json!({"isUnclaimed": is_unclaimed, "isTold": is_told, "pod": pod}).to_string())
             }
             Self::Held(held) => held.json().map(|value| value.to_string()),
             Self::Seen(seen) => serde_json::to_string(seen),
@@ -94,7 +95,10 @@ impl Part {
     /// Whether the other says the same, as far as that is seen without looking into it.
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Pod(one, a), Self::Pod(two, b)) => Arc::ptr_eq(one, two) && a == b,
+            (Self::Pod(one), Self::Pod(two)) => {
+                let of = |pod: &Lasting| (Arc::as_ptr(&pod.pod), pod.is_unclaimed, pod.is_told);
+                of(one) == of(two)
+            }
             (Self::Held(one), Self::Held(two)) => one.is_same(two),
             (Self::Seen(one), Self::Seen(two)) => one == two,
             _ => false,
@@ -108,7 +112,7 @@ impl Picture {
         let is_own =
             |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.as_deref() == Some(node));
         let mut own = self.clone();
-        own.pods.retain(|(pod, _)| is_own(pod));
+        own.pods.retain(|lasting| is_own(&lasting.pod));
         if own.pods.len() < self.pods.len() {
             // It was not believed as this node's master.
             own.seen = Seen::default();
@@ -117,7 +121,7 @@ impl Picture {
     }
 
     fn parts(&self) -> BTreeMap<String, Part> {
-        let pods = self.pods.iter().map(|(pod, is_unclaimed)| Part::Pod(pod.clone(), *is_unclaimed));
+        let pods = self.pods.iter().cloned().map(Part::Pod);
         let held = self.held.iter().cloned().map(Part::Held);
         let all = pods.chain(held).chain([Part::Seen(self.seen.clone())]);
         all.filter_map(|part| Some((part.file()?, part))).collect()
@@ -195,7 +199,9 @@ fn take(picture: &mut Picture, name: &str, bytes: &[u8]) -> io::Result<()> {
     } else if name.starts_with("pod_") {
         let value: Value = serde_json::from_slice(bytes)?;
         let pod = Pod::deserialize(&value["pod"])?;
-        picture.pods.push((Arc::new(pod), value["isUnclaimed"] == true));
+        // An older kubelet began whatever it had written down.
+        let (is_unclaimed, is_told) = (value["isUnclaimed"] == true, value["isTold"] != false);
+        picture.pods.push(Lasting { pod: Arc::new(pod), is_unclaimed, is_told });
     } else if name.starts_with("configmap_") {
         picture.held.push(Held::ConfigMap(Arc::new(serde_json::from_slice(bytes)?)));
     } else if name.starts_with("secret_") {

@@ -1,8 +1,9 @@
 //! The master and the pods of this node: those that it has put here with what they refer to, what becomes of all, and images of the rest.
 //!
-//! What is pure decides: `line` what a pod of the API says to this node, `book` which run here, `shelf` what they refer to, `status` what
-//! is written of them, `tokens` which tokens are asked for when, `mirrors` which images the API is to have of the node's own pods. `kept` is
-//! that on the disk; `tell` writes statuses to the API, `ask` asks it for tokens, `reflect` makes the images. `docs/cluster-node.md` has the rules for people.
+//! What is pure decides: `line` what a pod of the API says to this node, `book` which run here, `shelf` what they refer to, `waits` which
+//! have waited long for that, `status` what is written of them, `tokens` which tokens are asked for when, `mirrors` which images the API
+//! is to have of the node's own pods. `kept` is that on the disk; `tell` writes statuses to the API, `ask` asks it for tokens, `reflect`
+//! makes the images. `docs/cluster-node.md` has the rules for people.
 
 mod ask;
 mod book;
@@ -16,6 +17,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -27,6 +29,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use self::ask::Asker;
 use self::book::Book;
@@ -35,13 +38,14 @@ use self::mirrors::Mirrors;
 use self::reflect::Reflector;
 use self::shelf::{API_SERVICE, Shelf};
 use self::tell::Teller;
+use self::waits::Waits;
 use super::follow::{Told, follow};
 use super::patience::may_be_its_own;
 use super::{NODES, is_told_elsewhere};
 use crate::desired::{Desired, Snapshot};
 use crate::identity::{Api, Trouble, Voice, back_off, chance};
 use crate::observed::PodUid;
-use crate::report::{Outbox, Reports};
+use crate::report::{About, Outbox, Reports, Severity};
 
 /// The path of pods in the API.
 const PODS: &str = "/api/v1/pods";
@@ -91,8 +95,13 @@ pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) -> Images {
     });
     let Settings { node, root_dir, apis, snapshots, reports, desired, outbox } = settings;
     let asker = Asker { shared: shared.clone(), apis: apis.clone(), outbox: outbox.clone() };
-    let reflector =
-        Reflector { node: node.clone(), shared: shared.clone(), apis: apis.clone(), desired, outbox };
+    let reflector = Reflector {
+        node: node.clone(),
+        shared: shared.clone(),
+        apis: apis.clone(),
+        desired,
+        outbox: outbox.clone(),
+    };
     let teller = Teller {
         shared: shared.clone(),
         apis: apis.clone(),
@@ -110,6 +119,9 @@ pub(super) fn start(settings: Settings, voice: impl Fn() -> Voice) -> Images {
         apis,
         snapshots,
         voice: voice(),
+        outbox,
+        waits: Waits::default(),
+        has_unclaimed: false,
         pictures: watch::channel(Arc::default()).0,
         following: BTreeMap::new(),
         told: None,
@@ -168,6 +180,10 @@ struct Keeper {
     apis: watch::Receiver<Option<Arc<Api>>>,
     snapshots: mpsc::Sender<Arc<Snapshot>>,
     voice: Voice,
+    outbox: Arc<Outbox>,
+    waits: Waits,
+    /// A pod runs on that a master which lost something does not name.
+    has_unclaimed: bool,
     pictures: watch::Sender<Arc<Picture>>,
     following: BTreeMap<Object, Following>,
     told: Option<Arc<Snapshot>>,
@@ -209,29 +225,42 @@ impl Keeper {
         tokio::spawn(follow_api_service(self.shared.clone(), self.apis.clone()));
         loop {
             let Some(is_in_doubt) = self.publish().await else { return };
+            let long = self.waits.next();
             tokio::select! {
                 changed = heard.changed() => if changed.is_err() { return },
                 () = self.settle(), if is_in_doubt => {}
+                () = come(long) => self.tell_waiting(),
             }
+        }
+    }
+
+    /// Tells when all pods are the cluster's that a master had lost, or have gone.
+    fn tell_claimed(&mut self, has_unclaimed: bool) {
+        if std::mem::replace(&mut self.has_unclaimed, has_unclaimed) && !has_unclaimed {
+            let text = "the API server names every pod of its own that runs here".to_owned();
+            self.voice.say("PodsClaimed", text, Timestamp::now());
         }
     }
 
     /// Tells what is wanted now; whether something that was heard is in doubt. `None` when nobody listens any more.
     async fn publish(&mut self) -> Option<bool> {
-        let (snapshot, picture, refers, is_in_doubt, asks) = {
+        let (snapshot, picture, refers, is_in_doubt, asks, has_unclaimed) = {
             let mut state = self.shared.lock();
             let State { book, shelf, .. } = &mut *state;
             let refers = book.refers();
             shelf.follow(&refers);
             let asks = shelf.tokens.follow(book.at_work());
+            let snapshot = Arc::new(book.snapshot(shelf));
+            self.waits.follow(&snapshot.waiting, Instant::now());
             let picture = Picture {
-                pods: book.given().map(|(_, given)| (given.pod.clone(), given.is_unclaimed)).collect(),
+                pods: book.given().map(|(_, given)| given.lasting.clone()).collect(),
                 held: shelf.held().cloned().collect(),
                 seen: book.seen().clone(),
             };
             let is_in_doubt = book.is_in_doubt() || shelf.is_in_doubt();
-            (Arc::new(book.snapshot(shelf)), picture, refers, is_in_doubt, asks)
+            (snapshot, picture, refers, is_in_doubt, asks, book.has_unclaimed())
         };
+        self.tell_claimed(has_unclaimed);
         if asks {
             self.shared.changed.send_replace(());
         }
@@ -249,6 +278,16 @@ impl Keeper {
             self.snapshots.send(snapshot).await.ok()?;
         }
         Some(is_in_doubt)
+    }
+
+    /// Tells of pods that wait long for what they name.
+    fn tell_waiting(&mut self) {
+        let due = self.waits.due(Instant::now());
+        let state = self.shared.lock();
+        for (pod, missing) in due.iter().filter_map(|uid| state.book.awaited(uid, &state.shelf)) {
+            let (reason, text) = waits::words(pod, &missing);
+            self.outbox.note(About::pod(pod), Severity::Warning, reason, text);
+        }
     }
 
     /// Asks whether whoever said that knows this node; waits a while where that is not to be had.
@@ -318,6 +357,14 @@ impl Keeper {
     }
 }
 
+/// Waits until then, for ever where that never comes.
+async fn come(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// Follows all pods of the node.
 async fn follow_pods(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api>>>, node: String) {
     let selector = format!("?fieldSelector=spec.nodeName%3D{node}");
@@ -381,7 +428,8 @@ async fn follow_object(shared: Arc<Shared>, apis: watch::Receiver<Option<Arc<Api
             }
             shared.changed.send_replace(());
         };
-        let ended = follow(apis.clone(), &path, &selector, &mut hear, |_| {}).await;
+        let troubled = |trouble: &Trouble| shared.lock().shelf.troubled(&object, trouble);
+        let ended = follow(apis.clone(), &path, &selector, &mut hear, troubled).await;
         let Some(trouble) = ended else { return };
         // Whoever decides may not have heard of the pod yet.
         if failures > 0 {

@@ -14,6 +14,7 @@ use super::line;
 use super::tokens::Tokens;
 use crate::cluster::follow::Told;
 use crate::desired::Held;
+use crate::identity::Trouble;
 use crate::observed::PodUid;
 
 /// The Service by which pods find the API: its namespace and its name.
@@ -28,6 +29,25 @@ struct Followed {
     is_gone: bool,
     /// The newest version that was seen of it.
     version: Option<u64>,
+    /// Why there is no answer, as far as somebody has said so.
+    trouble: Option<Trouble>,
+}
+
+impl Followed {
+    fn is_known(&self) -> bool {
+        self.is_answered || self.held.is_some()
+    }
+}
+
+/// What a pod refers to and nobody has told of yet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Missing {
+    /// Where the API is.
+    ApiService,
+    /// One that it names, and why, where that is known.
+    Object(Object, Option<Trouble>),
+    /// A token of its account.
+    Token,
 }
 
 /// All that are followed.
@@ -165,6 +185,13 @@ impl Shelf {
         self.api_service.is_answered = true;
     }
 
+    /// The server does not say whether there is one.
+    pub fn troubled(&mut self, object: &Object, trouble: &Trouble) {
+        if let Some(followed) = self.followed.get_mut(object) {
+            followed.trouble = Some(trouble.clone());
+        }
+    }
+
     /// The server does not give it out: it was looked for, all the same.
     pub fn refused(&mut self, object: &Object) {
         if let Some(followed) = self.followed.get_mut(object) {
@@ -186,12 +213,15 @@ impl Shelf {
         }
     }
 
-    /// Whether all that a pod refers to has been looked for, or is held; these among it.
-    pub fn has_answered(&self, uid: &PodUid, named: &BTreeSet<Object>) -> bool {
-        let is_known = |followed: &Followed| followed.is_answered || followed.held.is_some();
-        is_known(&self.api_service)
-            && named.iter().all(|object| self.followed.get(object).is_some_and(is_known))
-            && self.tokens.has_answered(uid)
+    /// What of all that a pod refers to, these among it, has not been looked for and is not held.
+    pub fn missing(&self, uid: &PodUid, named: &BTreeSet<Object>) -> Vec<Missing> {
+        let of = |object: &Object| match self.followed.get(object) {
+            Some(followed) if followed.is_known() => None,
+            found => Some(Missing::Object(object.clone(), found.and_then(|one| one.trouble.clone()))),
+        };
+        let token = (!self.tokens.has_answered(uid)).then_some(Missing::Token);
+        let service = (!self.api_service.is_known()).then_some(Missing::ApiService);
+        named.iter().filter_map(of).chain(token).chain(service).collect()
     }
 
     /// All that are there.

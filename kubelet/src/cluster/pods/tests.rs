@@ -5,20 +5,24 @@ mod answers;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::auth::nodes::{Kind, Object};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::book::{Book, Seen};
+use super::book::{Book, Lasting, Seen};
 use super::kept::{Kept, Picture};
 use super::line::Line;
 use super::shelf::Shelf;
 use super::status::patch;
+use super::waits;
 use crate::cluster::follow::Told;
 use crate::desired::{Completeness, Held};
+use crate::identity::Trouble;
 use crate::observed::PodUid;
 
 fn pod(name: &str, uid: &str, version: u64) -> Value {
@@ -83,19 +87,81 @@ fn a_list_counts_once_its_server_knows_the_node() {
     assert_eq!(*book.seen(), Seen { node_uid: Some("node-1".to_owned()), version: Some(100) });
 }
 
+/// The ConfigMap `settings`, and a pod of that name and UID that names it.
+fn configured(name: &str, uid: &str) -> (Object, Value) {
+    let volumes = json!([{"name": "v", "configMap": {"name": "settings"}}]);
+    let settings = Object::new(Kind::ConfigMap, "default", "settings");
+    (settings, with(pod(name, uid, 10), "/spec/volumes", volumes))
+}
+
+/// What the book wants, what waits, and whether all is known.
+fn told(book: &mut Book, shelf: &Shelf) -> (usize, Vec<String>, Completeness) {
+    let snapshot = book.snapshot(shelf);
+    let pods = snapshot.objects.iter().filter(|found| matches!(found.object, Held::Pod(_))).count();
+    (pods, snapshot.waiting.iter().map(ToString::to_string).collect(), snapshot.completeness)
+}
+
 #[test]
 fn what_runs_is_not_taken_for_unwanted_while_it_is_asked_what_it_refers_to() {
     let (mut book, mut shelf) = (Book::new("n1"), Shelf::default());
-    let volumes = json!([{"name": "v", "configMap": {"name": "settings"}}]);
-    book.hear(all(&[with(pod("web", "u1", 10), "/spec/volumes", volumes)], 100));
+    let (settings, web) = configured("web", "u1");
+    book.hear(all(&[web], 100));
     book.confirm("node-1");
     shelf.follow(&book.refers());
     shelf.refused_api_service();
-    assert_eq!(book.snapshot(&shelf).completeness, Completeness::Incomplete);
-    let settings =
-        apiserver::auth::nodes::Object::new(apiserver::auth::nodes::Kind::ConfigMap, "default", "settings");
+    // It may be asked for ever: nobody else is kept for that.
+    assert_eq!(told(&mut book, &shelf), (0, vec!["u1".to_owned()], Completeness::Complete));
     shelf.hear(&settings, Told::All(Vec::new(), "100".to_owned())).unwrap();
-    assert_eq!(book.snapshot(&shelf).completeness, Completeness::Complete);
+    assert_eq!(told(&mut book, &shelf), (1, Vec::new(), Completeness::Complete));
+}
+
+#[test]
+fn the_next_kubelet_begins_no_pod_that_still_waited_for_what_it_names() {
+    let (settings, web) = configured("web", "u1");
+    let (_, db) = configured("db", "u2");
+    let [web, db] = [web, db].map(|pod| Line::read(pod, "n1").unwrap().pod.unwrap());
+    let [web, db] =
+        [(web, true), (db, false)].map(|(pod, is_told)| Lasting { pod, is_unclaimed: false, is_told });
+    let (mut book, mut shelf) = (Book::new("n1"), shelf());
+    book.restore(vec![web, db], Seen::default());
+    shelf.follow(&book.refers());
+    assert_eq!(told(&mut book, &shelf), (1, vec!["u2".to_owned()], Completeness::Incomplete));
+    shelf.hear(&settings, all(&[map("settings", "1")], 100)).unwrap();
+    assert_eq!(told(&mut book, &shelf), (2, Vec::new(), Completeness::Incomplete));
+}
+
+#[test]
+fn a_pod_that_waits_long_says_for_what() {
+    let (settings, web) = configured("web", "u1");
+    let env = json!([{"secretRef": {"name": "key"}}]);
+    let (mut book, mut shelf) = (Book::new("n1"), shelf());
+    book.hear(all(&[web, with(pod("db", "u2", 20), "/spec/containers/0/envFrom", env)], 100));
+    book.confirm("node-1");
+    shelf.follow(&book.refers());
+    let why = Trouble::damaged("the answer", "does not read");
+    shelf.troubled(&objects()[1], &why);
+    let says = |book: &Book, shelf: &Shelf, uid: &str| {
+        book.awaited(&PodUid::new(uid), shelf).map(|(pod, missing)| waits::words(pod, &missing))
+    };
+    let text = |of: &str| {
+        format!("the pod does not begin before the API server says what there is of {of}; it is asked again")
+    };
+    assert_eq!(says(&book, &shelf, "u1"), Some(("FailedMount", text("configmaps default/settings"))));
+    let of = "secrets default/key (the answer does not read)";
+    assert_eq!(says(&book, &shelf, "u2"), Some(("Failed", text(of))));
+    shelf.refused(&settings);
+    book.snapshot(&shelf);
+    assert_eq!(says(&book, &shelf, "u1"), None, "it has begun");
+    // It is told after a while, and again while it lasts.
+    let (start, mut waits) = (Instant::now(), waits::Waits::default());
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let waiting = [PodUid::new("u1"), PodUid::new("u2")].into();
+    waits.follow(&waiting, at(0));
+    assert_eq!((waits.next(), waits.due(at(29)).len()), (Some(at(30)), 0));
+    assert_eq!((waits.due(at(30)).len(), waits.next()), (2, Some(at(150))));
+    waits.follow(&[PodUid::new("u2")].into(), at(31));
+    waits.follow(&waiting, at(32));
+    assert_eq!(waits.due(at(62)), [PodUid::new("u1")]);
 }
 
 /// What has happened; what is heard; as whom the server knows the node, if it does; what runs then; how many are told as missing.
@@ -213,7 +279,7 @@ fn what_is_not_begun_here() {
 #[test]
 fn a_write_that_changes_nothing_for_the_node_leaves_the_pod_the_very_same() {
     let mut book = running();
-    let first = |book: &Book| book.given().next().unwrap().1.pod.clone();
+    let first = |book: &Book| book.given().next().unwrap().1.lasting.pod.clone();
     let before = first(&book);
     book.hear(Told::Put(with(pod("web", "u1", 101), "/status/phase", "Running".into())));
     assert!(Arc::ptr_eq(&before, &first(&book)));
@@ -374,8 +440,8 @@ async fn what_was_given_is_on_the_disk_for_the_next_kubelet() {
     let secret = json!({"metadata": {"name": "key", "namespace": "default"}, "data": {"k": "dg=="}});
     let secret = super::shelf::read(&objects()[1], secret).unwrap();
     let seen = Seen { node_uid: Some("node-1".to_owned()), version: Some(7) };
-    let picture =
-        Picture { pods: vec![(line.pod.unwrap(), true)], held: vec![secret.clone()], seen: seen.clone() };
+    let lasting = Lasting { pod: line.pod.unwrap(), is_unclaimed: true, is_told: false };
+    let picture = Picture { pods: vec![lasting.clone()], held: vec![secret.clone()], seen: seen.clone() };
     let write = async |held: Picture, wanted: &Picture| {
         let (told, heard) = watch::channel(Arc::default());
         let writing = tokio::spawn(kept.clone().write(held, heard));
@@ -392,6 +458,12 @@ async fn what_was_given_is_on_the_disk_for_the_next_kubelet() {
     let directory = folder.path().join("cluster/pods");
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&directory), mode(&directory.join("secret_default_key.json"))), (0o700, 0o600));
+    // An older kubelet did not write whether it had begun it.
+    let path = directory.join("pod_u1.json");
+    let mut old: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    old.as_object_mut().unwrap().remove("isTold").unwrap();
+    std::fs::write(&path, old.to_string()).unwrap();
+    assert_eq!(kept.read().await.pods, [Lasting { is_told: true, ..lasting }]);
     // What is damaged is left out, and what is no more goes.
     std::fs::write(directory.join("pod_u1.json"), "{").unwrap();
     assert!(kept.read().await.pods.is_empty());

@@ -20,6 +20,7 @@ pub struct Fake(Arc<Mutex<State>>);
 struct State {
     asked: Vec<(String, Value)>,
     answers: VecDeque<(u16, Value)>,
+    always: Vec<(String, u16, Value)>,
 }
 
 impl Fake {
@@ -43,6 +44,11 @@ impl Fake {
         self.0.lock().unwrap().answers.push_back((code, answer));
     }
 
+    /// What it says to whatever has that in its path, until the end.
+    pub fn always_says(&self, part: &str, code: u16, answer: Value) {
+        self.0.lock().unwrap().always.push((part.to_owned(), code, answer));
+    }
+
     /// What it was asked since this was asked last, `METHOD /path`.
     pub fn asked(&self) -> Vec<String> {
         self.asked_with().into_iter().map(|(line, _)| line).collect()
@@ -57,8 +63,10 @@ impl Fake {
         let line = format!("{} {}", request.method(), request.uri());
         let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
         let mut state = self.0.lock().unwrap();
+        let always = state.always.iter().find(|(part, ..)| line.contains(part));
+        let always = always.map(|(_, code, answer)| (*code, answer.clone()));
         state.asked.push((line, serde_json::from_slice(&body).unwrap_or_default()));
-        let (code, answer) = state.answers.pop_front().unwrap_or((200, json!({})));
+        let (code, answer) = always.or_else(|| state.answers.pop_front()).unwrap_or((200, json!({})));
         (StatusCode::from_u16(code).unwrap(), answer.to_string())
     }
 }
@@ -72,13 +80,17 @@ pub async fn nobody() -> Arc<Api> {
 }
 
 fn client(server: &str) -> Arc<Api> {
+    Arc::new(Api::new(&known(server)).unwrap())
+}
+
+/// The way to a server.
+pub fn known(server: &str) -> Known {
     let authority = rcgen::generate_simple_self_signed(["nobody".to_owned()]).unwrap().cert.pem();
-    let known = Known {
+    Known {
         servers: vec![server.to_owned()],
         authority: authority.into_bytes(),
         leaving: Vec::new(),
         before: Vec::new(),
         shows: Shows::Nothing,
-    };
-    Arc::new(Api::new(&known).unwrap())
+    }
 }

@@ -224,6 +224,10 @@ impl Keeper {
         for text in now.difference(&self.told) {
             note(Severity::Warning, "PodNetworkTrouble", text.clone());
         }
+        if now.is_empty() && !self.told.is_empty() {
+            let text = "the network of pods is as it should be again: nothing is in its way any more";
+            note(Severity::Normal, "PodNetworkTroubleOver", text.to_owned());
+        }
         self.told = now;
     }
 }

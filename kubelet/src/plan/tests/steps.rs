@@ -103,6 +103,12 @@ fn an_ephemeral_container_begins_once_and_weighs_nothing() {
     check(up().busy(Key::Container("debug".to_owned())), "");
     check(up().tune(|m| m.history.volumes_mounted = false), "mount");
     check(up().with("debug", 0, State::Created), "start debug0");
+    let of_the_last = |m: &mut Moment| {
+        let debug = m.observed.containers.iter_mut().find(|c| c.name == "debug");
+        debug.unwrap().sandbox_id = "old".to_owned();
+    };
+    check(up().with("debug", 0, State::Created).tune(of_the_last), "remove debug0");
+    check(up().with("debug", 0, exited(1, 90)).tune(of_the_last), "");
     check(up().with("debug", 0, running(9)), "");
     check(up().with("debug", 0, exited(1, 90)), "");
     check(up().with("debug", 0, running(9)).tune(|m| m.pod = pod(WEB)), "stop debug0 30s Dropped");

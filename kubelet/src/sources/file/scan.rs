@@ -288,7 +288,7 @@ impl Scanner {
         // What stands first wins: what is held stands before what another file would like to hold.
         objects.sort_by_key(|found| self.holders.get(&found.name) != Some(&found.origin));
         let completeness = if self.was_listed { Completeness::Complete } else { Completeness::Incomplete };
-        Snapshot { source: SourceKind::File, objects, problems, completeness }
+        Snapshot { source: SourceKind::File, objects, waiting: BTreeSet::new(), problems, completeness }
     }
 
     /// What is wrong when there is no directory: nothing, if it is a file that is there.

@@ -4,6 +4,7 @@ mod fetch;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,7 +130,7 @@ impl Served {
         let (mut objects, mut problems) = (Vec::new(), Vec::new());
         self.manifest.add_to(&self.origin, &mut objects, &mut problems);
         let completeness = if self.was_read { Completeness::Complete } else { Completeness::Incomplete };
-        Snapshot { source: SourceKind::Http, objects, problems, completeness }
+        Snapshot { source: SourceKind::Http, objects, waiting: BTreeSet::new(), problems, completeness }
     }
 }
 

@@ -84,7 +84,7 @@ impl Promises {
         let mut object = Json::new();
         object.insert("apiVersion".to_owned(), "v1".into());
         object.insert("kind".to_owned(), "ConfigMap".into());
-        let created = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+        let created = api::time::seconds(now);
         object.insert(
             "metadata".to_owned(),
             json!({

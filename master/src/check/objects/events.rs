@@ -17,13 +17,17 @@ const LATELY: SignedDuration = SignedDuration::from_hours(1);
 const TRIES: &[&str] = &["BackOff", "Killing", "Pulling"];
 
 /// What a kubelet tells of its Node when something is well again, and the warnings that this ends. Who warns of the cluster warns
-/// again every ten minutes while it lasts; trouble of the network of pods is told once, and nothing tells its end.
+/// again every ten minutes while it lasts; trouble of the network of pods is told once, and that all of it is over.
 const MENDS: &[(&str, &[&str])] = &[
     ("CertificateInUse", &["CertificateForeign", "CertificateRefused", "CertificateTrouble"]),
     ("ClusterChanged", &["ClusterChanged", "ClusterInfoDoubted", "ClusterInfoTrouble"]),
+    ("ClusterTroubleOver", &["ClusterTrouble"]),
     ("MasterBack", &["ClusterUnheard", "LeaseNotRenewed", "NodeNotRegistered", "PodsNotTold"]),
     ("NodeReady", &["NodeNotReady"]),
     ("NodeRegistered", &["MasterDoubted", "NodeNotRegistered"]),
+    ("NodesShown", &["NodesNotShown"]),
+    ("PodNetworkTroubleOver", &["PodNetworkTrouble"]),
+    ("PodsClaimed", &["PodsUnclaimed"]),
 ];
 /// Warnings that end when a Node becomes ready: its engine answers, and its cluster is told so.
 const NOT_READY: &[&str] = &["NodeNotReady", "NodeNotRegistered"];

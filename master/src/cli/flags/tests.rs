@@ -1,10 +1,12 @@
 //! Flags to options.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use super::super::args::RunFlags;
+use std::path::PathBuf;
+
+use super::super::args::{self, RunFlags};
 use super::super::values;
-use super::read;
-use crate::options::{Allowed, ApprovalPolicy, Storage};
+use super::{of_controllers, read};
+use crate::options::{Allowed, ApprovalPolicy, Controllers, NodeLifecycle, Storage};
 
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
@@ -79,6 +81,26 @@ fn silent_nodes_have_a_grace_and_a_pace() {
     ] {
         assert!(lifecycle(flags(grace, rate)).is_err(), "{grace} {rate}");
     }
+}
+
+#[test]
+fn controllers_beside_a_master_are_set_as_those_inside() {
+    let beside = |which: Option<&str>, grace: Option<&str>, rate: Option<&str>| {
+        of_controllers(&args::Controllers {
+            kubeconfig: PathBuf::new(),
+            controllers: which.map(str::to_owned),
+            node_monitor_grace_period: grace.map(str::to_owned),
+            node_eviction_rate: rate.map(str::to_owned),
+        })
+    };
+    assert_eq!(beside(None, None, None), Ok((Controllers::All, NodeLifecycle::default())));
+    let (which, lifecycle) = beside(Some("none"), Some("2m"), Some("0.5")).unwrap();
+    assert_eq!(which, Controllers::None);
+    assert_eq!((lifecycle.grace.as_secs(), lifecycle.eviction_pace.unwrap().as_secs()), (120, 2));
+    let mistakes = beside(Some("x"), Some("0"), Some("-1")).unwrap_err();
+    let names = ["--controllers: ", "--node-monitor-grace-period: ", "--node-eviction-rate: "];
+    assert!(mistakes.iter().zip(names).all(|(mistake, name)| mistake.starts_with(name)), "{mistakes:?}");
+    assert_eq!(mistakes.len(), names.len());
 }
 
 #[test]

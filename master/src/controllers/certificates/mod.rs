@@ -61,7 +61,7 @@ fn texts(request: &Json, pointer: &str) -> Vec<String> {
 
 /// The request with one condition more.
 fn with_condition(mut request: Json, kind: &str, reason: &str, message: &str, now: Timestamp) -> Json {
-    let now = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+    let now = api::time::seconds(now);
     let condition = json!({
         "type": kind, "status": "True", "reason": reason, "message": message,
         "lastUpdateTime": now, "lastTransitionTime": now,

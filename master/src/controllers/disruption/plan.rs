@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use api::time::seconds;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use crate::controllers::client::Json;
-use crate::controllers::node_lifecycle::seconds;
 use crate::controllers::object::{Object, at, text};
 
 /// How long a pod whose eviction was allowed may take to be seen going; the stock controller's.

@@ -1,5 +1,6 @@
 //! What is said of a node that says nothing itself, and of its pods. Pure.
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -77,11 +78,6 @@ pub fn unready(pod: &Json, now: Timestamp) -> Option<Value> {
     wanted["status"] = "False".into();
     wanted["lastTransitionTime"] = seconds(now).into();
     Some(wanted)
-}
-
-/// A time as the API writes it.
-pub fn seconds(time: Timestamp) -> String {
-    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 #[cfg(test)]

@@ -14,12 +14,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
-use serde_json::{Value, json};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use tokio::time::Instant;
 
-pub use self::conditions::{Ready, seconds};
-pub use self::taints::NO_EXECUTE;
+pub use self::conditions::Ready;
+pub use self::taints::{NO_EXECUTE, ending};
 
 use self::beats::Beats;
 use self::key::Key;
@@ -96,7 +96,7 @@ impl Lifecycle {
             let zone = state.zones.zone_of(&gone.name).map(str::to_owned);
             let news = state.zones.remove(&gone.name);
             drop(state);
-            self.follow(news, zone, queue);
+            self.follow(news, [zone, None], queue);
             return;
         };
         let before = change.before.as_ref().map(|before| &before.kept);
@@ -108,13 +108,25 @@ impl Lifecycle {
         }
         let place = Place::of(&node.kept, is == Ready::Yes);
         let zone = place.zone.clone();
+        let left = state.zones.zone_of(&node.name).filter(|left| *left != zone).map(str::to_owned);
         let news = state.zones.put(&node.name, place);
-        // Whichever master wrote it.
-        if before.is_some_and(|before| !taints::ends(before)) && taints::ends(&node.kept) {
-            state.zones.done(&node.name, now);
+        // Whichever master wrote it, and when it did where that was before this one looked.
+        match before {
+            Some(before) if !taints::ends(before) && taints::ends(&node.kept) => {
+                state.zones.done(&node.name, now);
+            }
+            Some(_) => {}
+            None => {
+                let age = taints::ended_since(&node.kept).map(|since| Timestamp::now().duration_since(since));
+                // A clock that is wrong makes it just now at the latest.
+                let age = age.map(|age| age.max(SignedDuration::ZERO).unsigned_abs());
+                if let Some(at) = age.and_then(|age| now.checked_sub(age)) {
+                    state.zones.done(&node.name, at);
+                }
+            }
         }
         drop(state);
-        self.follow(news, Some(zone), queue);
+        self.follow(news, [left, Some(zone)], queue);
         queue.add(&Key::Node(&node.name).write());
         if before.is_none() {
             queue.add(&Key::Pulse.write());
@@ -134,14 +146,10 @@ impl Lifecycle {
         }
     }
 
-    fn follow(&self, news: News, zone: Option<String>, queue: &Queue) {
+    fn follow(&self, news: News, zones: [Option<String>; 2], queue: &Queue) {
         match news {
             News::None => {}
-            News::Pace => {
-                if let Some(zone) = zone {
-                    queue.add(&Key::Zone(&zone).write());
-                }
-            }
+            News::Pace => zones.iter().flatten().for_each(|zone| queue.add(&Key::Zone(zone).write())),
             News::Stopped | News::Resumed => {
                 if news == News::Stopped {
                     tracing::info!("no node is ready: none loses its pods until one is");
@@ -363,10 +371,5 @@ fn may_speak(seen: &Object, left: Option<Duration>) -> bool {
     left.is_some() && Ready::of(&seen.kept) == Ready::Unknown
 }
 
-/// The taints of a node that end its pods, by key and value.
-pub fn ending(node: &Json) -> Vec<(String, String)> {
-    let taints = at(node, "/spec/taints").and_then(Value::as_array);
-    let taints = taints.into_iter().flatten();
-    let ends = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
-    taints.filter(ends).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
-}
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! Which taints a node has for what it says, and which of them come when. Pure.
 
+use api::time::seconds;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::conditions::{Ready, seconds};
+use super::conditions::Ready;
 use crate::controllers::client::Json;
-use crate::controllers::object::{at, condition_is};
+use crate::controllers::object::{at, condition_is, text};
 
 /// The taint of a node that says that it is not ready.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -115,13 +116,32 @@ fn execute(node: &Json, ready: Ready, turn: Turn, plan: &mut Plan) {
 
 /// Whether a node has one of those that end its pods for what it says.
 pub fn ends(node: &Json) -> bool {
-    [NOT_READY, UNREACHABLE].iter().any(|key| has(node, (*key, NO_EXECUTE)))
+    all(node).any(is_ending_for_silence)
+}
+
+/// Since when, the newest of them.
+pub fn ended_since(node: &Json) -> Option<Timestamp> {
+    let since = |one: &Value| one.get("timeAdded").and_then(Value::as_str)?.parse().ok();
+    all(node).filter(|one| is_ending_for_silence(one)).filter_map(since).max()
+}
+
+/// The taints of a node that end its pods, whoever wrote them, by key and value.
+pub fn ending(node: &Json) -> Vec<(String, String)> {
+    let ends = |taint: &&Value| taint.get("effect").and_then(Value::as_str) == Some(NO_EXECUTE);
+    all(node).filter(ends).map(|taint| (text(taint.get("key")), text(taint.get("value")))).collect()
 }
 
 /// Whether a node has a taint.
 pub fn has(node: &Json, taint: Taint) -> bool {
-    let taints = at(node, "/spec/taints").and_then(Value::as_array);
-    taints.into_iter().flatten().any(|one| is(one, taint))
+    all(node).any(|one| is(one, taint))
+}
+
+fn all(node: &Json) -> impl Iterator<Item = &Value> {
+    at(node, "/spec/taints").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn is_ending_for_silence(one: &Value) -> bool {
+    [NOT_READY, UNREACHABLE].iter().any(|key| is(one, (key, NO_EXECUTE)))
 }
 
 /// Puts the taints of a node as planned.

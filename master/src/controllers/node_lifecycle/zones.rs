@@ -174,12 +174,12 @@ impl Zones {
         if left.is_zero() { Next::Now(first.clone()) } else { Next::In(left) }
     }
 
-    /// A node has got the taint that ends its pods.
-    pub fn done(&mut self, node: &str, now: Instant) {
+    /// A node has got the taint that ends its pods, at that time.
+    pub fn done(&mut self, node: &str, at: Instant) {
         self.leave(node);
         let zone = self.nodes.get(node).and_then(|place| self.zones.get_mut(&place.zone));
         if let Some(zone) = zone {
-            zone.last = Some(now);
+            zone.last = zone.last.max(Some(at));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::controllers::object::Object;
 use crate::controllers::world::World;
 
 /// How many are kept; the stock controller's `--terminated-pod-gc-threshold`.
-const KEPT: usize = 12_500;
+pub const KEPT: usize = 12_500;
 /// Pods that end are gathered for so long; the stock controller looks as often.
 pub const GATHER: Duration = Duration::from_secs(20);
 
@@ -29,23 +29,24 @@ fn plan(pods: Vec<Arc<Object>>, kept: usize) -> Vec<Arc<Object>> {
     ended
 }
 
-/// Takes away what is too much.
-pub async fn collect(client: &Client, world: &World) -> Result<Next, Error> {
-    for pod in plan(world.list(&Kind::POD, ""), KEPT) {
+/// Takes away what is too much of those that have ended.
+pub async fn collect(client: &Client, world: &World, kept: usize) -> Result<Next, Error> {
+    // One that cannot be taken away keeps no other.
+    let mut failed = None;
+    for pod in plan(world.list(&Kind::POD, ""), kept) {
         let how = Delete { uid: Some(&pod.uid), grace_seconds: Some(0), ..Delete::default() };
-        match client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await {
-            Ok(()) => {}
-            Err(error) if error.is_conflict() => {}
-            Err(error) => return Err(error),
-        }
+        let gone = client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await;
+        failed = gone.err().filter(|error| !error.is_conflict()).or(failed);
     }
-    Ok(Next::Change)
+    failed.map_or(Ok(Next::Change), Err)
 }
 
 #[cfg(test)]
 mod tests {
     //! Who goes.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use axum::Router;
+    use http::{StatusCode, Uri};
     use serde_json::json;
 
     use super::*;
@@ -68,5 +69,29 @@ mod tests {
             let names: Vec<String> = plan(pods.clone(), kept).iter().map(|pod| pod.name.clone()).collect();
             assert_eq!(names, ["old", "middle", "new"][..gone]);
         }
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_go_keeps_no_other() {
+        let world = World::default();
+        let kind = Arc::new(Kind::POD);
+        world.open(&kind);
+        for name in ["a", "b", "c"] {
+            let pod = json!({"metadata": {"namespace": "n", "name": name}, "status": {"phase": "Failed"}});
+            world.put(&kind, Object::of("pods", pod.as_object().unwrap()));
+        }
+        let gone = world.clone();
+        let delete = move |uri: Uri| async move {
+            let name = uri.path().rsplit('/').next().unwrap().to_owned();
+            if name == "a" {
+                return (StatusCode::INTERNAL_SERVER_ERROR, "{}");
+            }
+            gone.remove(&Kind::POD, "n", &name);
+            (StatusCode::OK, "{}")
+        };
+        let client = Client::inside(Router::new().fallback(delete));
+        assert!(collect(&client, &world, 0).await.is_err(), "it is tried again");
+        let left: Vec<String> = world.list(&Kind::POD, "").iter().map(|pod| pod.name.clone()).collect();
+        assert_eq!(left, ["a"]);
     }
 }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use api::time::seconds;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 
 use super::agenda::Next;
 use super::client::{Client, Delete, Error, Kind};
-use super::node_lifecycle::{Ready, seconds};
+use super::node_lifecycle::Ready;
 use super::object::{Object, at};
 use super::queue::{Controller, Queue};
 use super::taint_eviction::DISRUPTION;
@@ -188,7 +189,7 @@ impl Controller for Collector {
     async fn look(&self, key: &str, _: &Queue) -> Result<Next, Error> {
         match key.strip_prefix(NODE) {
             Some(node) => self.look_at_node(node).await,
-            None if key == FINISHED => finished::collect(&self.client, &self.world).await,
+            None if key == FINISHED => finished::collect(&self.client, &self.world, finished::KEPT).await,
             None => self.look_at_pod(key).await,
         }
     }

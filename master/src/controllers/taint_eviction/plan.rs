@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use api::time::seconds;
 use apiserver::auth::nodes::names::MIRROR;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::controllers::client::Json;
-use crate::controllers::node_lifecycle::{NO_EXECUTE, seconds};
+use crate::controllers::node_lifecycle::NO_EXECUTE;
 use crate::controllers::object::{at, condition, text};
 
 /// The condition of a pod that is ended for no fault of its own.

@@ -193,6 +193,25 @@ async fn no_node_is_to_lose_its_pods_while_none_is_heard() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_moves_lets_the_zone_it_leaves_go_on() {
+    let bed = Bed::new().await;
+    for node in ["a", "b", "c", "d", "e"] {
+        bed.node(node).await;
+    }
+    bed.pass(seconds(20), &["a", "b", "c", "d", "e"]).await;
+    bed.pass(seconds(120), &["d", "e"]).await;
+    for node in ["a", "b", "c"] {
+        assert_eq!(bed.state(node).await.1.len(), 1, "three of five in a small zone: none loses its pods");
+    }
+    let moved = json!({"metadata": {"labels": {"topology.kubernetes.io/zone": "elsewhere"}}});
+    bed.client.patch(&Kind::NODE, "", "c", moved).await.unwrap();
+    bed.pass(seconds(60), &["d", "e"]).await;
+    for node in ["a", "b"] {
+        assert_eq!(bed.state(node).await.1.len(), 2, "two of four are few");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn pods_of_a_node_that_is_gone_go_after_a_while() {
     let bed = Bed::new().await;
     bed.node("a").await;

@@ -56,3 +56,27 @@ fn silence_says_something_only_while_everything_is_seen() {
     let names = |node: &str| world.pods_on(node).iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
     assert_eq!((names("one"), names("two")), (vec!["a".to_owned()], vec![]));
 }
+
+#[test]
+fn pods_are_found_by_their_node_wherever_they_come_from_and_go_to() {
+    let world = World::default();
+    world.open(&Arc::new(Kind::POD));
+    let on = |node: &str, name: &str, uid: &str| Object { node: node.into(), ..pod(name, uid) };
+    let uids = |node: &str| {
+        let mut uids: Vec<String> = world.pods_on(node).iter().map(|pod| pod.uid.clone()).collect();
+        uids.sort();
+        uids.concat()
+    };
+    world
+        .replace(&Kind::POD, vec![on("m", "a", "1"), on("m", "b", "2"), on("n", "c", "3"), on("", "d", "4")]);
+    assert_eq!((uids("m"), uids("n"), uids("")), ("12".to_owned(), "3".to_owned(), String::new()));
+    world.put(&Kind::POD, on("n", "d", "4"));
+    world.put(&Kind::POD, on("m", "b", "5"));
+    assert_eq!((uids("m"), uids("n")), ("15".to_owned(), "34".to_owned()));
+    world.remove(&Kind::POD, "n", "c");
+    world.remove(&Kind::POD, "n", "d");
+    assert_eq!((uids("m"), uids("n")), ("15".to_owned(), String::new()));
+    world.replace(&Kind::POD, vec![on("n", "a", "1")]);
+    assert_eq!((uids("m"), uids("n")), (String::new(), "1".to_owned()));
+    assert_eq!(world.lock().tables.values().map(|table| table.on_nodes.len()).sum::<usize>(), 1);
+}

@@ -238,6 +238,7 @@ async fn a_range_that_is_not_its_own_is_told_until_it_is() {
     assert!(refused.contains("--pod-cidr of node node-a is 10.77.1.0/24"), "{refused}");
     node.hears(&[FIRST], &[OF_B], true);
     node.is_well(None).await;
+    node.is_told("PodNetworkTroubleOver", &[]).await;
     drop(node.native.reserve(&sandbox("a")).await.unwrap());
     node.native.release_all_but(node.native.settled(), std::iter::empty::<&Identity>()).await;
     node.hears(&[FIRST], &[FIRST], true);

@@ -5,10 +5,11 @@ use tokio::sync::Notify;
 use super::super::ask::Asker;
 use super::super::mirrors::Mirrors;
 use super::super::reflect::Reflector;
-use super::super::{Shared, State, follow_api_service};
+use super::super::{Settings, Shared, State, follow_api_service, follow_object, start};
 use super::*;
 use crate::cluster::tests::fake::Fake;
 use crate::desired::{Desired, DesiredPod, SourceKind};
+use crate::identity::Voice;
 use crate::report::Outbox;
 
 /// A node that the master has given these, and that knows nothing of what they refer to.
@@ -83,12 +84,89 @@ async fn an_image_that_the_server_fails_at_keeps_no_other_waiting() {
 }
 
 #[tokio::test]
+async fn what_a_pod_waits_for_is_known_with_what_the_server_says_of_it() {
+    let env = json!([{"secretRef": {"name": "key"}}]);
+    let (fake, api) = Fake::start().await;
+    let (way, apis) = watch::channel(Some(api));
+    let shared = shared(&[with(pod("web", "u1", 10), "/spec/containers/0/envFrom", env)]);
+    let [_, key] = objects();
+    shared.lock().shelf.follow(&[key.clone()].into());
+    for _ in 0..9 {
+        fake.says(500, None);
+    }
+    let following = tokio::spawn(follow_object(shared.clone(), apis, key));
+    let mut look = tokio::time::interval(Duration::from_millis(10));
+    let says = loop {
+        look.tick().await;
+        let state = shared.lock();
+        let (pod, missing) = state.book.awaited(&PodUid::new("u1"), &state.shelf).unwrap();
+        let (reason, text) = waits::words(pod, &missing);
+        if text.contains("500") {
+            break format!("{reason}: {text}");
+        }
+    };
+    assert!(says.contains("secrets default/key (http") && says.contains("as told: 500"), "{says}");
+    assert!(says.starts_with("Failed: "), "{says}");
+    following.abort();
+    drop(way);
+}
+
+#[tokio::test]
+async fn a_secret_that_the_server_fails_at_keeps_no_other_pod_from_its_end() {
+    let (fake, api) = Fake::start().await;
+    let list = |items: Value| json!({"metadata": {"resourceVersion": "100"}, "items": items});
+    let env = json!([{"secretRef": {"name": "key"}}]);
+    let web = with(pod("web", "u1", 10), "/spec/containers/0/envFrom", env);
+    fake.always_says("/api/v1/pods?", 200, list(json!([web, pod("db", "u2", 20)])));
+    fake.always_says("/services?", 200, list(json!([])));
+    fake.always_says("/secrets?", 500, json!({"message": "as told"}));
+    fake.always_says("/nodes/n1", 200, json!({"metadata": {"uid": "node-1"}}));
+    let folder = tempfile::tempdir().unwrap();
+    let (way, apis) = watch::channel(Some(api));
+    let (wanting, desired) = watch::channel(Arc::default());
+    let (snapshots, mut heard) = tokio::sync::mpsc::channel(2);
+    let outbox = Outbox::new();
+    let settings = Settings {
+        node: "n1".to_owned(),
+        root_dir: folder.path().to_owned(),
+        apis,
+        snapshots,
+        reports: Arc::default(),
+        desired,
+        outbox: outbox.clone(),
+    };
+    start(settings, || Voice::new("n1", outbox.clone()));
+    // What is on the node and in neither is not wanted any more.
+    let told = loop {
+        let told = heard.recv().await.unwrap();
+        if !told.objects.is_empty() && told.completeness == Completeness::Complete {
+            break told;
+        }
+    };
+    let names: Vec<String> = told.objects.iter().map(|found| found.name.name.clone()).collect();
+    assert_eq!((names, &told.waiting), (vec!["db".to_owned()], &[PodUid::new("u1")].into()));
+    // The next kubelet knows which of them has not begun.
+    let (kept, mut look) = (Kept::under(folder.path()), tokio::time::interval(Duration::from_millis(10)));
+    let begun = loop {
+        look.tick().await;
+        let pods = kept.read().await.pods.into_iter();
+        let begun: std::collections::BTreeMap<_, _> =
+            pods.map(|lasting| (lasting.pod.metadata.uid.clone().unwrap(), lasting.is_told)).collect();
+        if begun.get("u2") == Some(&true) {
+            break begun;
+        }
+    };
+    assert_eq!(begun.get("u1"), Some(&false));
+    drop((way, wanting));
+}
+
+#[tokio::test]
 async fn pods_do_not_wait_for_a_server_that_has_no_services() {
     let (fake, api) = Fake::start().await;
     let (way, apis) = watch::channel(Some(api));
     let shared = shared(&[]);
     let uid = PodUid::new("u1");
-    let is_answered = |state: &State| state.shelf.has_answered(&uid, &[].into());
+    let is_answered = |state: &State| state.shelf.missing(&uid, &[].into()).is_empty();
     assert!(!is_answered(&shared.lock()));
     for _ in 0..9 {
         fake.says(404, None);

@@ -64,6 +64,10 @@ fn what_is_told_of_a_node_is_past_when_that_very_thing_is_well_again() {
         ("MasterDoubted", "NodeRegistered"),
         ("NodeNotRegistered", "NodeRegistered"),
         ("ClusterInfoDoubted", "ClusterChanged"),
+        ("ClusterTrouble", "ClusterTroubleOver"),
+        ("NodesNotShown", "NodesShown"),
+        ("PodNetworkTrouble", "PodNetworkTroubleOver"),
+        ("PodsUnclaimed", "PodsClaimed"),
     ] {
         assert!(is_told(LONG_AGO, (warning, ""), None), "{warning}");
         assert!(!is_told(LONG_AGO, (warning, ""), Some((well, ""))), "{warning} {well}");

@@ -1,10 +1,10 @@
-//! How much of the way to nodes and pods everybody may take at once, so that nobody has all of it.
+//! How much of something everybody may take at once, so that nobody has all of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use apiserver::identity::MASTERS;
-use apiserver::{Identity, Status};
+use crate::identity::{Identity, MASTERS};
+use crate::status::Status;
 
 /// The most at once: of all together, of one user, and of all who are not administrators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,12 +15,8 @@ pub struct Most {
     pub user: usize,
     /// Of all who are not in `system:masters`: the rest is for those who mend what is wrong, and for the master itself.
     pub others: usize,
-}
-
-impl Most {
-    /// Each is two connections and some 100 KiB, and more than one for every second pod of a big cluster is nobody's wish.
-    /// Four users who ask for too much leave nothing for a fifth, and something for administrators.
-    pub const AT_ONCE: Self = Self { all: 2_000, user: 500, others: 1_800 };
+    /// What requests are that have taken some, as a refusal says it: `waiting`.
+    pub what: &'static str,
 }
 
 /// Who has taken how much.
@@ -38,7 +34,7 @@ struct Taken {
     users: HashMap<String, usize>,
 }
 
-/// A place on the way, which is given back when it goes.
+/// A place, which is given back when it goes.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shares>,
@@ -57,13 +53,13 @@ impl Shares {
     /// # Errors
     /// 429 when he has his share, or all have theirs.
     pub fn take(self: &Arc<Self>, who: &Identity) -> Result<Share, Status> {
-        let Most { all, user, others } = self.most;
+        let Most { all, user, others, what } = self.most;
         let mut taken = self.taken();
         let in_all = taken.masters + taken.others;
         if who.is_in(MASTERS) {
             if in_all >= all {
                 return Err(refused(format!(
-                    "{all} requests are being passed to nodes and pods, which is all that this master does at once"
+                    "{all} requests are {what}, which is all that this master does at once"
                 )));
             }
             taken.masters += 1;
@@ -71,13 +67,13 @@ impl Shares {
         }
         if taken.users.get(&who.user).is_some_and(|has| *has >= user) {
             return Err(refused(format!(
-                "{user} requests of {:?} are being passed to nodes and pods, which is one user's share: end some of them",
+                "{user} requests of {:?} are {what}, which is one user's share: end some of them",
                 who.user
             )));
         }
         if taken.others >= others || in_all >= all {
             return Err(refused(format!(
-                "{in_all} requests are being passed to nodes and pods, and the rest is kept for administrators"
+                "{in_all} requests are {what}, and the rest is kept for administrators"
             )));
         }
         taken.others += 1;
@@ -119,7 +115,7 @@ mod tests {
 
     #[test]
     fn nobody_has_all_of_it_and_some_is_kept_for_administrators() {
-        let shares = Shares::new(Most { all: 6, user: 2, others: 5 });
+        let shares = Shares::new(Most { all: 6, user: 2, others: 5, what: "being passed on" });
         let user = |name: &str| Identity::authenticated(name, []);
         let root = Identity::authenticated("root", [MASTERS.to_owned()]);
         let mut held = Vec::new();
