@@ -206,3 +206,18 @@ async fn a_server_that_is_deaf_holds_up_nobody_who_stops() {
     one.task.await.unwrap();
     assert!(told.elapsed() <= FAREWELL, "{:?}", told.elapsed());
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_stops_gives_it_back_and_the_next_one_does_not_wait_until_it_is_over() {
+    let bed = Bed::new().await;
+    let (mut one, mut two) = (bed.start("one"), bed.start("two"));
+    tokio::select! { () = one.works() => {}, () = two.works() => std::mem::swap(&mut one, &mut two) }
+    pass(LASTS).await;
+    let told = Instant::now();
+    one.stop.send_replace(true);
+    one.task.await.unwrap();
+    let given_back = bed.client.find(&Kind::LEASE, NAMESPACE, "lease").await.unwrap().unwrap();
+    assert_eq!(holder(&given_back), "");
+    two.works().await;
+    assert!(told.elapsed() <= LOOK * 2, "{:?}", told.elapsed());
+}
