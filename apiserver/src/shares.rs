@@ -72,9 +72,8 @@ impl Shares {
             )));
         }
         if taken.others >= others || in_all >= all {
-            return Err(refused(format!(
-                "{in_all} requests are {what}, and the rest is kept for administrators"
-            )));
+            let rest = if others < all { ", and the rest is kept for administrators" } else { "" };
+            return Err(refused(format!("{in_all} requests are {what}{rest}")));
         }
         taken.others += 1;
         *taken.users.entry(who.user.clone()).or_default() += 1;

@@ -21,15 +21,15 @@ use axum::extract::State;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use http::Request;
+use http::header::AUTHORIZATION;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use self::kind::Kind;
-use self::places::Places;
-use crate::auth::nodes::NODES;
+use self::places::{Places, Waits};
 use crate::auth::told::Told;
 use crate::held::Held;
-use crate::identity::{Identity, MASTERS};
+use crate::identity::Identity;
 use crate::request;
 use crate::status::Status;
 
@@ -37,15 +37,15 @@ use crate::status::Status;
 const READING: usize = 400;
 /// Requests that may change something; the stock server's `--max-mutating-requests-inflight`.
 const WRITING: usize = 200;
-/// Nodes that say that they are alive: they are few and quick, and a cluster that hears nothing of its nodes because of all else that they
-/// have to tell would take their pods away from them.
+/// Nodes, and who leads, that say that they are alive: they are few and quick, and a cluster that hears nothing of its nodes because of all
+/// else that they have to tell would take their pods away from them.
 const BEATING: usize = 50;
 /// Watches and others that go on: a few of each of 5,000 nodes, in less than a GiB.
 const LASTING: usize = 50_000;
 /// How long any other request may take, its body and each piece of its answer; the stock server's `--request-timeout`.
 const TIME: Duration = Duration::from_secs(60);
-/// Which part of its time a request waits in line at most; the stock server's.
-const PART_IN_LINE: u32 = 4;
+/// Which part of its time a request waits in line at most: five seconds, which clients have that wait ten for an answer.
+const PART_IN_LINE: u32 = 12;
 
 /// The most that is done at once, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,18 +95,17 @@ pub fn bounded(router: Router, limits: Limits) -> Router {
 
 impl Bounds {
     /// A place for a request of that kind, which may take so long.
-    async fn admit(&self, kind: Kind, who: Option<&Identity>, time: Duration) -> Result<Place, Status> {
-        let is_in = |group: &str| who.is_some_and(|who| who.groups.iter().any(|its| its == group));
-        if kind == Kind::Health || is_in(MASTERS) {
+    async fn admit(&self, kind: Kind, request: &Waits<'_>, time: Duration) -> Result<Place, Status> {
+        if kind == Kind::Health || request.who.is_some_and(Identity::is_master) {
             return Ok(None);
         }
         let places = match kind {
             Kind::Lasting => return self.lasting.at_once().map(Some),
             Kind::Reading => &self.reading,
-            Kind::Heartbeat if is_in(NODES) => &self.beating,
-            Kind::Heartbeat | Kind::Writing | Kind::Health => &self.writing,
+            Kind::Heartbeat => &self.beating,
+            Kind::Writing | Kind::Health => &self.writing,
         };
-        places.in_turn(who, time / PART_IN_LINE).await.map(Some)
+        places.in_turn(request, time / PART_IN_LINE).await.map(Some)
     }
 
     /// How long the request may take: what the client allows it, if that is less.
@@ -117,17 +116,19 @@ impl Bounds {
 }
 
 async fn pass(State(bounds): State<Arc<Bounds>>, request: Request<Body>, next: Next) -> Response {
-    let kind = Kind::of(request.method(), request.uri());
+    let begun = Instant::now();
+    let who: Option<&Identity> = request.extensions().get();
+    let kind = Kind::of(request.method(), request.uri(), who);
     // What goes on has no time, and may mean something else by `timeout`: whoever listens in a pod is asked so.
     let time = if kind == Kind::Lasting { Ok(bounds.time) } else { bounds.time(&request) };
     let admitted = match time {
         Ok(time) => {
-            let who: Option<&Identity> = request.extensions().get();
-            bounds.admit(kind, who, time).await.map(|place| (place, time))
+            let waits = Waits { who, token: request.headers().get(AUTHORIZATION) };
+            bounds.admit(kind, &waits, time).await.map(|place| (place, begun + time))
         }
         Err(refused) => Err(refused),
     };
-    let (place, time) = match admitted {
+    let (place, until) = match admitted {
         Ok(admitted) => admitted,
         Err(refused) => {
             let (told, refused) = (Told::begin(&request), refused.into_response());
@@ -143,7 +144,7 @@ async fn pass(State(bounds): State<Arc<Bounds>>, request: Request<Body>, next: N
         }
         return response.map(|body| Body::new(Held::new(body, place)));
     }
-    match timeout(time, next.run(request)).await {
+    match timeout_at(until, next.run(request)).await {
         Ok(response) => pieces::handed_out(response, place, bounds.time).await,
         Err(_) => Status::timed_out().into_response(),
     }

@@ -7,6 +7,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use http::{Method, StatusCode, header};
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -79,9 +80,8 @@ async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() 
             under_way.push(asked);
         }
         let begun = tokio::time::Instant::now();
-        // Those that are under way are given up after a minute, and have a quarter of it by then.
         let (code, retry, told) = status(server.ask(method, PODS, &[]).await).await;
-        assert_eq!(begun.elapsed(), LIMITS.time / 4);
+        assert_eq!(begun.elapsed(), LIMITS.time / PART_IN_LINE);
         assert_eq!((code, retry.as_deref()), (429, Some("1")));
         assert_eq!((&told["kind"], &told["reason"]), (&"Status".into(), &"TooManyRequests".into()));
         assert_eq!(told["details"]["retryAfterSeconds"], 1);
@@ -100,13 +100,13 @@ async fn beyond_the_bound_clients_wait_for_a_while_and_are_told_to_come_again() 
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_let_in_when_somebody_is_done_and_no_user_has_all_of_the_line() {
     let server = Server::new();
-    let mut all: Vec<_> = (0..101).map(|_| server.ask(Method::POST, PODS, &[])).collect();
+    let mut all: Vec<_> = (0..201).map(|_| server.ask(Method::POST, PODS, &[])).collect();
     for asked in &mut all {
         assert!(asked.now_or_never().is_none());
     }
     let (code, _, told) = status(server.ask(Method::POST, PODS, &[]).await).await;
     assert_eq!(code, 429);
-    assert!(told["message"].as_str().unwrap().contains("100 requests of \"jane\" are waiting"), "{told}");
+    assert!(told["message"].as_str().unwrap().contains("200 requests of \"jane\" are waiting"), "{told}");
     server.open.send_replace(true);
     for asked in all {
         assert_eq!(asked.await.status(), 200);
@@ -125,6 +125,16 @@ async fn nodes_say_that_they_are_alive_beside_all_else() {
         server.ask(Method::PATCH, &format!("{uri}?fieldManager=refused"), groups).now_or_never().is_some()
     };
     assert!(is_let_in(LEASE, node) && is_let_in("/api/v1/nodes/a/status", node));
+    let reading: Vec<_> = (0..2)
+        .map(|_| {
+            let mut asked = server.ask(Method::GET, PODS, node);
+            assert!((&mut asked).now_or_never().is_none());
+            asked
+        })
+        .collect();
+    assert!(server.ask(Method::GET, "/api/v1/nodes/a?refused", node).now_or_never().is_some());
+    assert!(server.ask(Method::GET, "/api/v1/nodes?refused", node).now_or_never().is_none());
+    drop(reading);
     assert!(!is_let_in(LEASE, &[]), "nobody else does");
     assert!(!is_let_in("/api/v1/namespaces/default/pods/a/status", node));
 }
@@ -186,6 +196,30 @@ async fn a_large_answer_keeps_its_place_until_it_is_taken_and_no_longer_than_som
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_token_has_a_share_of_its_own() {
+    let server = Server::new();
+    let ask = |token: Option<&str>| {
+        let mut request = Request::builder().method(Method::POST).uri(PODS);
+        if let Some(token) = token {
+            request = request.header(header::AUTHORIZATION, token);
+        }
+        let request = request.extension(Identity::anonymous()).body(Body::empty()).unwrap();
+        Box::pin(server.router.clone().oneshot(request).map(Result::unwrap))
+    };
+    // One is under way, the others wait.
+    let mut all: Vec<_> = (0..51).map(|_| ask(Some("Bearer a"))).collect();
+    for asked in &mut all {
+        assert!(asked.now_or_never().is_none());
+    }
+    assert_eq!(ask(Some("Bearer a")).await.status(), 429);
+    let others = [ask(Some("Bearer b")), ask(None)];
+    server.open.send_replace(true);
+    for asked in all.into_iter().chain(others) {
+        assert_eq!(asked.await.status(), 200);
+    }
+}
+
 #[test]
 fn requests_are_told_apart_by_method_and_path() {
     for (method, uri, kind) in [
@@ -194,11 +228,7 @@ fn requests_are_told_apart_by_method_and_path() {
         ("GET", "/apis", Kind::Reading),
         ("GET", "/apis/%ff/x/y", Kind::Reading),
         ("POST", PODS, Kind::Writing),
-        ("PATCH", "/api/v1/nodes/a/status", Kind::Heartbeat),
-        ("PATCH", "/api/v1/nodes/a/proxy", Kind::Lasting),
-        ("PUT", LEASE, Kind::Heartbeat),
-        ("GET", LEASE, Kind::Reading),
-        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a", Kind::Writing),
+        ("PATCH", "/api/v1/nodes/a/status", Kind::Writing),
         ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", Kind::Writing),
         ("GET", WATCH, Kind::Lasting),
         ("GET", "/api/v1/pods?watch=0", Kind::Reading),
@@ -210,6 +240,25 @@ fn requests_are_told_apart_by_method_and_path() {
         ("GET", "/livezzz", Kind::Reading),
     ] {
         let method = method.parse().unwrap();
-        assert_eq!(Kind::of(&method, &uri.parse().unwrap()), kind, "{method} {uri}");
+        assert_eq!(Kind::of(&method, &uri.parse().unwrap(), None), kind, "{method} {uri}");
+    }
+    let node = Identity::authenticated("system:node:a", ["system:nodes".to_owned()]);
+    let scheduler = Identity::authenticated("system:kube-scheduler", []);
+    let leader = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/a";
+    for (who, method, uri, kind) in [
+        (&node, "POST", "/api/v1/nodes", Kind::Heartbeat),
+        (&node, "GET", "/api/v1/nodes/a", Kind::Heartbeat),
+        (&node, "PATCH", "/api/v1/nodes/a/status", Kind::Heartbeat),
+        (&node, "GET", "/api/v1/nodes/a/proxy", Kind::Lasting),
+        (&node, "GET", "/api/v1/nodes", Kind::Reading),
+        (&node, "GET", "/api/v1/nodes?watch=true", Kind::Lasting),
+        (&node, "PUT", LEASE, Kind::Heartbeat),
+        (&node, "PUT", leader, Kind::Writing),
+        (&scheduler, "PUT", leader, Kind::Heartbeat),
+        (&scheduler, "GET", leader, Kind::Heartbeat),
+        (&scheduler, "PUT", LEASE, Kind::Writing),
+    ] {
+        let method = method.parse().unwrap();
+        assert_eq!(Kind::of(&method, &uri.parse().unwrap(), Some(who)), kind, "{} {method} {uri}", who.user);
     }
 }

@@ -33,6 +33,10 @@ use crate::unread;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Requests and watches at once on one HTTP/2 connection; a client that wants more opens a second one.
 const STREAMS: u32 = 250;
+/// What a client may send ahead, of one request and of all on an HTTP/2 connection: it is held while requests wait to be let in. Large
+/// enough for a link of 1 Gbit/s and a round trip of 2 ms.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 256 << 10;
 /// A connection that was silent for so long is tried by the kernel, which gives up some minutes later.
 const QUIET: Duration = Duration::from_secs(60);
 /// A silent HTTP/2 client is asked so often whether it is still there.
@@ -143,6 +147,8 @@ fn builder(is_http2: bool) -> Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT);
     builder

@@ -209,7 +209,7 @@ impl Listener {
             let mut hear = |heard| {
                 if sees_all && matches!(heard, Told::All(..)) && std::mem::take(&mut are_hidden) {
                     let text = "the API server shows this node the other nodes".to_owned();
-                    again.say("NodesShown", text, Timestamp::now());
+                    again.tell("NodesShown", text);
                 }
                 look(Some(heard));
             };

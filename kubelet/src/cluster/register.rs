@@ -19,6 +19,8 @@ const HEARTBEAT: Duration = Duration::from_secs(5 * 60);
 /// What others have written over is told again, but no more often: two who disagree would write all the time. The stock
 /// `nodeStatusUpdateFrequency`.
 const RETOLD: Duration = Duration::from_secs(10);
+/// No master says of a node within this time that it does not hear it: how long its lease lasts, the stock `nodeLeaseDurationSeconds`.
+const UNHEARD: Duration = Duration::from_secs(40);
 /// What changes within this time is told together.
 const GATHER: Duration = Duration::from_millis(200);
 /// No server is obeyed that wants to be left alone for longer.
@@ -94,7 +96,9 @@ impl Register {
     ) -> Result<There, Trouble> {
         let path = format!("{NODES}/{}", self.node);
         let (mut object, told, due) = match there {
-            Some(there) => (there.object, there.told, there.due),
+            Some(there) if there.told.elapsed() < UNHEARD => (there.object, there.told, there.due),
+            // A master may have written of it meanwhile that it does not hear it, since when counts.
+            Some(there) => (api.get(&path).await?, there.told, there.due),
             // One that was there before is told all of it at once.
             None => (self.found(api, &path, shown).await?, Instant::now(), Instant::now()),
         };

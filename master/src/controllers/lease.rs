@@ -22,9 +22,10 @@ const LASTS: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(5);
 /// Who cannot renew it for so long stops; the stock one's.
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// How often those who wait look, and those who failed try; the stock one's. A try takes no longer: whoever got it has the time to
-/// renew it.
+/// How often those who wait look, and those who failed try; the stock one's.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long a try may take: as long as leaves the time to renew it once.
+const TRY: Duration = Duration::from_secs(5);
 /// After a write that somebody came before: a server of several reads what another one wrote a moment later.
 const AGAIN: Duration = Duration::from_millis(50);
 /// A server that says nothing for so long does not answer; before that it is slow.
@@ -88,7 +89,7 @@ impl Lease {
         let mut heard = Instant::now();
         loop {
             let begun = Instant::now();
-            let answer = timeout(LOOK, self.attempt()).await;
+            let answer = timeout(TRY, self.attempt()).await;
             if answer.is_ok() {
                 heard = Instant::now();
             }
@@ -113,7 +114,7 @@ impl Lease {
             sleep_until(next).await;
             let begun = Instant::now();
             // An answer that does not come is none.
-            let until = (begun + LOOK).min(renewed + GIVE_UP);
+            let until = (begun + TRY).min(renewed + GIVE_UP);
             next = begun + LOOK;
             match timeout_at(until, self.attempt()).await {
                 Ok(Ok(true)) => (renewed, next) = (begun, begun + RENEW),

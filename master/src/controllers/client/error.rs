@@ -63,6 +63,11 @@ impl Error {
         self.is_reason("AlreadyExists")
     }
 
+    /// The server has too much to do, or does not answer: whatever else is asked comes to nothing, too.
+    pub fn is_of_the_server(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Refused { code: 429 | 503 | 504, .. })
+    }
+
     /// What was asked for is forgotten.
     pub fn is_expired(&self) -> bool {
         matches!(self, Self::Refused { code: 410, .. })

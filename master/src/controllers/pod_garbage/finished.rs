@@ -31,12 +31,16 @@ fn plan(pods: Vec<Arc<Object>>, kept: usize) -> Vec<Arc<Object>> {
 
 /// Takes away what is too much of those that have ended.
 pub async fn collect(client: &Client, world: &World, kept: usize) -> Result<Next, Error> {
-    // One that cannot be taken away keeps no other.
+    // One that cannot be taken away keeps no other; a server that is in trouble is not asked for all of them.
     let mut failed = None;
     for pod in plan(world.list(&Kind::POD, ""), kept) {
         let how = Delete { uid: Some(&pod.uid), grace_seconds: Some(0), ..Delete::default() };
         let gone = client.delete(&Kind::POD, &pod.namespace, &pod.name, &how).await;
-        failed = gone.err().filter(|error| !error.is_conflict()).or(failed);
+        match gone {
+            Err(error) if error.is_of_the_server() => return Err(error),
+            Err(error) if !error.is_conflict() => failed = Some(error),
+            Ok(()) | Err(_) => {}
+        }
     }
     failed.map_or(Ok(Next::Change), Err)
 }
@@ -45,6 +49,8 @@ pub async fn collect(client: &Client, world: &World, kept: usize) -> Result<Next
 mod tests {
     //! Who goes.
     #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use axum::Router;
     use http::{StatusCode, Uri};
     use serde_json::json;
@@ -71,8 +77,8 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn one_that_cannot_go_keeps_no_other() {
+    /// What is left of a, b and c, of which the server lets go as it answers, and of how many it was asked.
+    async fn left(answer: fn(&str) -> StatusCode) -> (Vec<String>, usize) {
         let world = World::default();
         let kind = Arc::new(Kind::POD);
         world.open(&kind);
@@ -80,18 +86,28 @@ mod tests {
             let pod = json!({"metadata": {"namespace": "n", "name": name}, "status": {"phase": "Failed"}});
             world.put(&kind, Object::of("pods", pod.as_object().unwrap()));
         }
-        let gone = world.clone();
+        let (gone, asked) = (world.clone(), Arc::new(AtomicUsize::new(0)));
+        let counted = asked.clone();
         let delete = move |uri: Uri| async move {
+            counted.fetch_add(1, Ordering::Relaxed);
             let name = uri.path().rsplit('/').next().unwrap().to_owned();
-            if name == "a" {
-                return (StatusCode::INTERNAL_SERVER_ERROR, "{}");
+            let answer = answer(&name);
+            if answer == StatusCode::OK {
+                gone.remove(&Kind::POD, "n", &name);
             }
-            gone.remove(&Kind::POD, "n", &name);
-            (StatusCode::OK, "{}")
+            (answer, "{}")
         };
         let client = Client::inside(Router::new().fallback(delete));
         assert!(collect(&client, &world, 0).await.is_err(), "it is tried again");
-        let left: Vec<String> = world.list(&Kind::POD, "").iter().map(|pod| pod.name.clone()).collect();
-        assert_eq!(left, ["a"]);
+        let left = world.list(&Kind::POD, "").iter().map(|pod| pod.name.clone()).collect();
+        (left, asked.load(Ordering::Relaxed))
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_go_keeps_no_other_and_a_server_in_trouble_is_left_alone() {
+        let one = |name: &str| if name == "a" { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
+        assert_eq!(left(one).await, (vec!["a".to_owned()], 3));
+        let (all, asked) = left(|_| StatusCode::TOO_MANY_REQUESTS).await;
+        assert_eq!((all.len(), asked), (3, 1));
     }
 }
