@@ -15,6 +15,11 @@ pub fn is_new_pod(attempt: &Attempt<'_>) -> bool {
     attempt.is_of("pods") && attempt.operation == Operation::Create && attempt.subresource.is_none()
 }
 
+/// True when a pod that is there is written anew as a whole.
+pub fn is_edited_pod(attempt: &Attempt<'_>) -> bool {
+    attempt.is_of("pods") && attempt.operation == Operation::Update && attempt.subresource.is_none()
+}
+
 /// True when a pod that is there may come to ask for more.
 pub fn may_grow(attempt: &Attempt<'_>) -> bool {
     attempt.is_of("pods")

@@ -6,7 +6,7 @@ use apiserver::admission::{Admission, Attempt};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::pods::{field, is_new_pod, list_mut};
+use super::pods::{field, is_edited_pod, is_new_pod, list_mut};
 
 /// The taints, in the order in which they are tolerated.
 const TAINTS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
@@ -35,7 +35,8 @@ fn tolerate(pod: &mut Json) {
 #[async_trait]
 impl Admission for DefaultTolerations {
     async fn mutate(&self, attempt: &mut Attempt<'_>) -> Result<(), Status> {
-        if is_new_pod(attempt) {
+        // Who writes a pod anew as it was written before leaves them out, as `kubectl apply` does, and takes nothing away by that.
+        if is_new_pod(attempt) || is_edited_pod(attempt) {
             tolerate(&mut attempt.object);
         }
         Ok(())

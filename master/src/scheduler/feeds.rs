@@ -120,13 +120,18 @@ pub fn follow_all(client: &Client, mind: &Arc<Mind>) -> JoinSet<()> {
     );
     begin.feed(Kind::NODE, Part::Nodes, node::FIELDS, Node::of, take);
     let known = Arc::new(Known::default());
-    let (kept, gone) = (known.clone(), known.clone());
+    let (kept, over, gone) = (known.clone(), known.clone(), known.clone());
     let take = Take::of(
         move |state, all: Vec<Pod>, now| {
             kept.keep(&all);
             state.replace_pods(all, now);
         },
-        |state, pod, now| state.put_pod(pod, now),
+        move |state, pod: Pod, now| {
+            if pod.is_over {
+                over.forget(&pod);
+            }
+            state.put_pod(pod, now);
+        },
         move |state, pod: Pod, now| {
             gone.forget(&pod);
             state.remove_pod(&pod.uid, now);

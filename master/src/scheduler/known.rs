@@ -1,6 +1,7 @@
 //! What is known of what pods want: most of what is heard of a pod is of other things, and does not have that read anew.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::RandomState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::pod::{Pod, Wants};
@@ -9,12 +10,15 @@ use crate::controllers::Json;
 
 /// What pods want, by their identities, each with what tells whether it is the same still.
 #[derive(Debug, Default)]
-pub struct Known(Mutex<HashMap<String, (u64, Arc<Wants>)>>);
+pub struct Known {
+    all: Mutex<HashMap<String, (u64, Arc<Wants>)>>,
+    hashes: RandomState,
+}
 
 impl Known {
     /// Reads a Pod.
     pub fn pod(&self, object: &Json) -> Pod {
-        let (uid, mark) = (text_at(object, "metadata.uid"), Wants::mark(object));
+        let (uid, mark) = (text_at(object, "metadata.uid"), Wants::mark(object, &self.hashes));
         let known = self.all().get(&uid).filter(|(known, _)| *known == mark).map(|(_, wants)| wants.clone());
         let wants = known.unwrap_or_else(|| {
             let wants = Arc::new(Wants::of(object));
@@ -29,14 +33,15 @@ impl Known {
         self.all().remove(&pod.uid);
     }
 
-    /// Forgets all but these.
+    /// Forgets all but these, and those of them that are over.
     pub fn keep(&self, pods: &[Pod]) {
-        let there: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        let there: HashSet<&str> =
+            pods.iter().filter(|pod| !pod.is_over).map(|pod| pod.uid.as_str()).collect();
         self.all().retain(|uid, _| there.contains(uid.as_str()));
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<String, (u64, Arc<Wants>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -78,9 +83,8 @@ mod tests {
             assert_eq!(Arc::ptr_eq(&now.wants, &before.wants), is_same, "{object}");
             assert_eq!(now, Pod::of(object.as_object().unwrap()), "{object}");
             known.forget(&now);
-            known
-                .all()
-                .insert("u".to_owned(), (Wants::mark(first.as_object().unwrap()), before.wants.clone()));
+            let mark = Wants::mark(first.as_object().unwrap(), &known.hashes);
+            known.all().insert("u".to_owned(), (mark, before.wants.clone()));
         }
         known.keep(&[]);
         assert!(known.all().is_empty());

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::sync::Arc;
 
 use api::quantity::{Format, Quantity};
@@ -54,9 +54,11 @@ pub const FIELDS: &[&str] = &[
     "spec.volumes.persistentVolumeClaim",
     "spec.volumes.ephemeral",
     "spec.resources",
+    "spec.containers.name",
     "spec.containers.image",
     "spec.containers.ports",
     "spec.containers.resources",
+    "spec.initContainers.name",
     "spec.initContainers.image",
     "spec.initContainers.ports",
     "spec.initContainers.resources",
@@ -309,9 +311,9 @@ impl Wants {
         self.requests == other.requests && self.ports == other.ports && self.claims == other.claims
     }
 
-    /// A number that is another one when anything is that [`Self::of`] reads.
-    pub fn mark(object: &Json) -> u64 {
-        let mut hasher = DefaultHasher::new();
+    /// A number that is another one when anything is that [`Self::of`] reads; nobody outside can tell which.
+    pub fn mark(object: &Json, hashes: &RandomState) -> u64 {
+        let mut hasher = hashes.build_hasher();
         for path in ["metadata.name", "metadata.namespace", "metadata.labels", "metadata.deletionTimestamp"] {
             at(object, path).hash(&mut hasher);
         }

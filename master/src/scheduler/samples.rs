@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use super::cluster::Cluster;
 use super::node::Node;
 use super::place::{Refusal, Turn};
-use super::pod::Pod;
+use super::pod::{self, Pod};
 use super::preempt::{Budgets, Room, candidates};
+use crate::controllers::{Json, Sieve};
 
 /// A node of four cores and 8 GiB in that zone, with these fields of `spec`.
 pub fn node_with(name: &str, zone: &str, spec: Value) -> Node {
@@ -34,6 +35,13 @@ pub fn three() -> Cluster {
     }
     cluster.put_namespace("default", Some([("team".to_owned(), "one".to_owned())].into()));
     cluster
+}
+
+/// What of a Pod the scheduler reads.
+pub fn as_read(pod: &Value) -> Json {
+    let sieve = pod::FIELDS.iter().copied().fold(Sieve::nothing(), Sieve::with);
+    let Value::Object(read) = sieve.read(pod.to_string().as_bytes()).unwrap() else { return Json::new() };
+    read
 }
 
 /// A pod of one container with these requests, labels and fields of `spec`.

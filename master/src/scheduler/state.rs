@@ -393,9 +393,10 @@ impl State {
         now: Instant,
     ) -> Option<Decision> {
         self.is_answered();
-        if self.cluster.has(&pod.uid) || !self.queue.has(&pod.uid) {
+        if self.cluster.has(&pod.uid) || self.queue.taken(&pod.uid).is_none() {
             return None;
         }
+        self.queue.refused(&pod.uid, refusal.kinds(), now);
         let room = match offers {
             Ok(offers) => {
                 let candidate = |Offer { node, victims, violations }: Offer| {
@@ -439,15 +440,16 @@ impl State {
 
     /// What is done for a pod that no node can have; nothing where it lines up for those who would be asked about it.
     fn refused(&mut self, pod: Arc<Pod>, refusal: Refusal, now: Instant) -> Option<Decision> {
+        let is_asked = self.extenders.iter().any(|extender| extender.spares_for(&pod));
+        if is_asked && self.asked >= MOST_ASKED {
+            self.queue.line_up(&pod.uid);
+            return None;
+        }
         let (cluster, turn) = (&mut self.cluster, &mut self.turn);
         let room = match preempt::candidates(cluster, &pod, &refusal, &self.budgets, turn) {
-            Ok(found) if self.extenders.iter().any(|extender| extender.spares_for(&pod)) => {
-                if self.asked >= MOST_ASKED {
-                    self.queue.line_up(&pod.uid);
-                    return None;
-                }
+            // Until that is answered nobody looks at it again.
+            Ok(found) if is_asked => {
                 self.asked += 1;
-                self.queue.refused(&pod.uid, refusal.kinds(), now);
                 let offer = |Candidate { node, victims, violations }: Candidate| {
                     let (_, node) = self.cluster.node(node)?;
                     Some(Offer { node: node.name.clone(), victims, violations })

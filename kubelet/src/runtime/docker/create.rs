@@ -264,19 +264,17 @@ fn log_config(settings: &Settings) -> HostConfigLogConfig {
 fn mount(mount: &Mount) -> EngineMount {
     use MountBindOptionsPropagationEnum as Propagation;
     let propagation = match mount.propagation.as_str() {
-        "rslave" => Propagation::RSLAVE,
-        "rshared" => Propagation::RSHARED,
-        _ => Propagation::RPRIVATE,
+        "rslave" => Some(Propagation::RSLAVE),
+        "rshared" => Some(Propagation::RSHARED),
+        // The engine's own choice: it refuses private ones of directories that its own lie in, and makes them slaves unasked.
+        _ => None,
     };
     EngineMount {
         typ: Some(MountType::BIND),
         source: Some(mount.source.clone()),
         target: Some(mount.target.clone()),
         read_only: Some(mount.read_only),
-        bind_options: Some(MountBindOptions {
-            propagation: Some(propagation),
-            ..MountBindOptions::default()
-        }),
+        bind_options: Some(MountBindOptions { propagation, ..MountBindOptions::default() }),
         ..EngineMount::default()
     }
 }

@@ -12,6 +12,7 @@ use super::{Extender, Offer, Opinion};
 use crate::controllers::{Client, Json, Kind};
 use crate::scheduler::filter::Why;
 use crate::scheduler::pod::Pod;
+use crate::scheduler::read::text_at;
 
 /// What the best score of an extender, which is 10, counts for among those that go to 100.
 const SCALE: i64 = 10;
@@ -158,6 +159,8 @@ impl Extenders {
         let victims: Vec<Arc<Pod>> = offers.values().flat_map(|offer| &offer.victims).cloned().collect();
         let read = |victim: Arc<Pod>| async move {
             match self.client.get(&Kind::POD, &victim.namespace, &victim.name).await {
+                // One of its name that came after it is another one.
+                Ok(found) if text_at(&found, "metadata.uid") != victim.uid => Ok(None),
                 Ok(found) => Ok(Some((victim.uid.clone(), Value::Object(found)))),
                 Err(error) if error.is_not_found() => Ok(None),
                 Err(error) => Err(error.whole()),

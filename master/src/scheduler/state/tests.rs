@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::scheduler::filter::Why;
-use crate::scheduler::samples::{near, node, pod, pod_with};
+use crate::scheduler::samples::{as_read, near, node, pod, pod_with};
 use crate::scheduler::volumes::{Claim, Volume};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -481,7 +481,7 @@ fn a_pod_counts_for_the_most_of_what_it_asks_for_was_given_and_has() {
                 "containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": given}}],
             },
         });
-        let pod = Pod::of(pod.as_object().unwrap());
+        let pod = Pod::of(&as_read(&pod));
         assert_eq!(
             (pod.wants.requests.cpu_milli, pod.wants.scored.cpu_milli),
             (counts, counts),
