@@ -270,6 +270,11 @@ fn what_extenders_refuse_is_told_and_whom_they_spare_stays() {
         panic!("{made:?}")
     };
     assert_eq!(node, "b");
+    assert!(state.heard_of_room(pod, &refusal, Ok(Vec::new()), now).is_none(), "that was not asked");
+    let room = state.next(now + SECOND * 3600);
+    let Ok(Decision::AskForRoom { pod, refusal, .. }) = room else { panic!("{room:?}") };
+    let changes_nothing = state.next(now + SECOND * 7200).is_err();
+    assert!(changes_nothing, "nobody looks at it while it is asked about");
     let over = state.heard_of_room(pod, &refusal, Ok(Vec::new()), now);
     let Some(Decision::Refused { words, promise: Promise::Over, .. }) = over else { panic!("{over:?}") };
     assert!(words.ends_with("preemption: no candidate node for preemption"), "{words}");

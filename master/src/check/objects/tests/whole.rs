@@ -33,6 +33,25 @@ fn budgets_that_a_cordoned_node_waits_for() {
     assert_eq!(budgets(budget(2), json!([on("p", "a"), on("q", "b")])), several);
     let mends = format!("{}: 1 of its pods are healthy and 2 have to be", held("1 pod on a"));
     assert_eq!(budgets(budget(1), json!([on("p", "a")])), [mends]);
+    let few = format!("!{}: there are 2 pods and 3 have to be healthy", held("1 pod on a"));
+    let mut wants_more = budget(2);
+    wants_more["status"]["desiredHealthy"] = 3.into();
+    assert_eq!(budgets(wants_more, json!([on("p", "a")])), [few]);
+    // Pods that nobody made are counted by a number alone.
+    let spares_one = |spec: Value| {
+        let status = json!({"expectedPods": 0, "currentHealthy": 0, "desiredHealthy": 0});
+        json!({"metadata": meta("b", LONG_AGO), "spec": spec, "status": status})
+    };
+    let selector = json!({"matchLabels": {"app": "web"}});
+    let uncounted = format!(
+        "!{}: 1 of its pods was made by nobody (no ReplicaSet or the like), and maxUnavailable and percentages count those alone that are",
+        held("1 pod on a")
+    );
+    let spec = json!({"maxUnavailable": 1, "selector": selector.clone()});
+    assert_eq!(budgets(spares_one(spec.clone()), json!([on("p", "a")])), [uncounted]);
+    assert!(budgets(spares_one(spec), json!([])).is_empty());
+    let spec = json!({"minAvailable": 1, "selector": selector});
+    assert!(budgets(spares_one(spec), json!([on("p", "a")])).is_empty());
 }
 
 #[test]
