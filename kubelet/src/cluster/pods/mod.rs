@@ -331,8 +331,8 @@ impl Keeper {
         if !missing.is_empty() {
             let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
             let text = format!(
-                "the API server has lost what it knew, or is another one, and does not name what runs here: {}; it runs on. Make \
-                 it again there, or see docs/cluster-node.md to end it",
+                "the API server has lost what it knew, has had this node deleted, or is another one, and does not name what runs here: {}; \
+                 it runs on. Make it again there, or see docs/cluster-node.md to end it",
                 names.join(", ")
             );
             self.voice.warn("PodsUnclaimed", text, Timestamp::now());

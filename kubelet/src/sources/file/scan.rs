@@ -220,7 +220,12 @@ impl Scanner {
                 continue;
             };
             let Some(manifest) = self.read(&listed.path, stamp, file.as_ref(), now) else {
-                changed.extend(file.map(|_| listed.path));
+                if went(&listed.path) {
+                    // After it was listed, perhaps together with its directory: whoever watches brings the look that knows.
+                    self.files.extend(file.map(|file| (listed.path, file)));
+                } else {
+                    changed.extend(file.map(|_| listed.path));
+                }
                 continue;
             };
             let mut file = file.unwrap_or_else(|| File::new(&listed.path));
@@ -321,9 +326,43 @@ fn to_be_read(listed: &Listed, old: Option<Stamp>, hints: &Hints) -> Option<Resu
     }
 }
 
+/// Whether not even a link of that name is there any more.
+fn went(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 /// True for the name of a file that is read.
 pub(super) fn is_manifest(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let ends = [&b".json"[..], b".yaml", b".yml"].iter().any(|end| name.ends_with(end));
     ends && !name.starts_with(b".")
+}
+
+#[cfg(test)]
+mod tests {
+    //! What goes between two system calls.
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_directory_that_goes_while_it_is_read_takes_no_pods_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let (manifests, hints, now) = (folder.path().join("manifests"), Hints::default(), Timestamp::now());
+        fs::create_dir(&manifests).unwrap();
+        let pod =
+            "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: i}]}}";
+        fs::write(manifests.join("a.yaml"), pod).unwrap();
+        let mut scanner = Scanner::new(&manifests, "node", &folder.path().join("root"));
+        assert_eq!(scanner.scan(&hints, now).snapshot.unwrap().objects.len(), 1);
+        let listed = scanner.list(&mut Sights::default()).unwrap();
+        fs::rename(&manifests, folder.path().join("away")).unwrap();
+        assert!(scanner.read_all(listed, &hints, now).is_empty());
+        let told = scanner.scan(&hints, now).snapshot.unwrap();
+        assert_eq!((told.objects.len(), told.problems.len()), (1, 1), "it is gone, and its pods stay");
+        // A link that leads nowhere is as good as none.
+        fs::rename(folder.path().join("away"), &manifests).unwrap();
+        fs::rename(manifests.join("a.yaml"), folder.path().join("a.yaml")).unwrap();
+        std::os::unix::fs::symlink("nowhere", manifests.join("a.yaml")).unwrap();
+        assert!(scanner.scan(&hints, now).snapshot.unwrap().objects.is_empty());
+    }
 }
